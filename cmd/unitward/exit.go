@@ -1,0 +1,126 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/unitward/unitward/unit"
+)
+
+// Exit statuses. A job's own code passes through unchanged, so these numbers
+// never stand for a reason: the report has it.
+const (
+	exitOK = 0
+	// exitUnconfirmed: the job ended, or a verdict was asked for, and the
+	// proof is missing.
+	exitUnconfirmed = 123
+	// exitTimeout: --timeout ended the job, or the wait.
+	exitTimeout = 124
+	// exitError: unitward could not do what was asked; nothing ran.
+	exitError = 125
+	// exitNoExec: the command cannot be executed.
+	exitNoExec = 126
+	// exitNotFound: the command was not found.
+	exitNotFound = 127
+	// exitSignal plus n: signal n ended the job.
+	exitSignal = 128
+)
+
+// streams are the program's own.
+type streams struct {
+	In, Out, Err *os.File
+}
+
+// usageError is a mistake in what was typed.
+type usageError struct {
+	problem string
+	hint    string
+}
+
+func (e *usageError) Error() string { return e.problem }
+
+func (e *usageError) Hint() []string {
+	if e.hint == "" {
+		return nil
+	}
+	return []string{e.hint}
+}
+
+func (e *usageError) Is(target error) bool { return target == unit.ErrUsage }
+
+func usage(format string, args ...any) *usageError {
+	return &usageError{problem: fmt.Sprintf(format, args...)}
+}
+
+// statusError carries an exit status out of a verb that has said everything.
+type statusError struct{ status int }
+
+func (e *statusError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
+
+// fail prints an error and returns the exit status for it.
+func fail(err error, asJSON bool, s streams) int {
+	var status *statusError
+	if errors.As(err, &status) {
+		return status.status
+	}
+	code := exitError
+	var start *unit.StartError
+	if errors.As(err, &start) {
+		code = start.Status
+	}
+	printError(s.Err, err)
+	if asJSON {
+		printJSON(s.Out, errorObject{errorBody{Message: err.Error(), Hints: hints(err), Status: code}})
+	}
+	return code
+}
+
+type errorObject struct {
+	Error errorBody `json:"error"`
+}
+
+type errorBody struct {
+	Message string   `json:"message"`
+	Hints   []string `json:"hints"`
+	Status  int      `json:"status"`
+}
+
+func printError(w io.Writer, err error) {
+	fmt.Fprintf(w, "unitward: %v\n", err)
+	for _, h := range hints(err) {
+		fmt.Fprintf(w, "hint: %s\n", h)
+	}
+}
+
+func hints(err error) []string {
+	var h interface{ Hint() []string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return []string{}
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// statusOf is the exit status that a report stands for. kept says that what
+// is left in the unit was to be kept.
+func statusOf(rep unit.Report, kept bool) int {
+	switch {
+	case rep.Reason != nil && *rep.Reason == unit.ReasonTimeout && rep.Confirmed:
+		return exitTimeout
+	case !rep.Confirmed && !(kept && rep.Exit.Known):
+		return exitUnconfirmed
+	case rep.Exit.Signal != nil:
+		return exitSignal + signalNumber(*rep.Exit.Signal)
+	case rep.Exit.Code != nil:
+		return *rep.Exit.Code
+	}
+	return exitUnconfirmed
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/verify"
+)
+
+func (a *app) killCommand() *cobra.Command {
+	var signal, who string
+	cmd := &cobra.Command{
+		Use:               "kill [OPTIONS] NAME...",
+		Short:             "Send a signal to jobs",
+		Long:              "kill sends a signal to the main process of a job, or to all of it. It waits for\nnothing; stop is what ends a job.",
+		Args:              names,
+		ValidArgsFunction: a.completeNames,
+	}
+	cmd.Flags().StringVarP(&signal, "signal", "s", "TERM", "send `SIGNAL`, a name or a number")
+	cmd.Flags().StringVar(&who, "who", string(dbusclient.WhoMain), "send it to `main|all`")
+	cmd.RegisterFlagCompletionFunc("signal", cobra.FixedCompletions(signalNames(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("who", cobra.FixedCompletions([]string{"main", "all"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		n, ok := verify.SignalNumber(strings.ToUpper(signal))
+		if !ok {
+			return &usageError{"cannot send " + quote(signal) + ": no such signal", "give a name such as INT, or a number from 1 to 64"}
+		}
+		if who != string(dbusclient.WhoMain) && who != string(dbusclient.WhoAll) {
+			return usage("cannot use --who %s: main or all is expected", quote(who))
+		}
+		return a.each(args, func(ctx context.Context, j *launch.Job) error {
+			return j.Signal(ctx, dbusclient.Who(who), n)
+		})
+	}
+	return cmd
+}
+
+func signalNames() []string {
+	var out []string
+	for n := 1; n < 32; n++ {
+		out = append(out, verify.SignalName(n))
+	}
+	return out
+}
+
+func (a *app) pauseCommand() *cobra.Command {
+	return a.freezer("pause", "Stop the clock of jobs: freeze every process", (*launch.Job).Pause)
+}
+
+func (a *app) resumeCommand() *cobra.Command {
+	return a.freezer("resume", "Let paused jobs go on", (*launch.Job).Resume)
+}
+
+func (a *app) freezer(verb, short string, do func(*launch.Job, context.Context) error) *cobra.Command {
+	return &cobra.Command{
+		Use:               verb + " NAME...",
+		Short:             short,
+		Args:              names,
+		ValidArgsFunction: a.completeNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.each(args, func(ctx context.Context, j *launch.Job) error { return do(j, ctx) })
+		},
+	}
+}
+
+// each does something to each job and ends at the first error.
+func (a *app) each(args []string, do func(context.Context, *launch.Job) error) error {
+	ctx := context.Background()
+	l, err := a.launcher()
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	jobs, err := openAll(ctx, l, args)
+	defer closeAll(jobs)
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		if err := do(ctx, j); err != nil {
+			return err
+		}
+	}
+	return nil
+}

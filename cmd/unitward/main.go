@@ -1,0 +1,35 @@
+// unitward starts jobs as systemd transient units and proves when a job, all
+// of it, has ended.
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/unit/store"
+)
+
+func main() {
+	os.Exit(enter(os.Args))
+}
+
+// enter tells what a unit executes from what a user types, before anything of
+// the command line is set up.
+func enter(args []string) int {
+	if len(args) == 3 {
+		switch args[1] {
+		case launch.BecomeVerb:
+			return keeper.Become(args[2])
+		case launch.RecordVerb:
+			if err := store.RecordExit(args[2], os.Getenv, time.Now()); err != nil {
+				fmt.Fprintln(os.Stderr, "unitward:", err)
+				return 1
+			}
+			return 0
+		}
+	}
+	return execute(args[1:], streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+}

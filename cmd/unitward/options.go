@@ -1,0 +1,263 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unitward/unitward/dbusclient/property"
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/verify"
+)
+
+// jobOptions are the options of run and start.
+type jobOptions struct {
+	name, slice, description      string
+	user, system                  bool
+	isolation                     string
+	properties, setenv            []string
+	cleanEnv                      bool
+	dir, uid, gid                 string
+	nice                          int
+	timeout, grace, killSignal    string
+	leftovers, lifetime           string
+	owner                         string
+	ownerPID                      int
+	memoryMax, tasksMax, cpuQuota string
+	requireLimits                 bool
+	stdin, output                 string
+	report                        string
+}
+
+func (o *jobOptions) register(cmd *cobra.Command, lifetime unit.Lifetime, stdin unit.Input, output unit.Output) {
+	f := cmd.Flags()
+	f.SetInterspersed(false)
+	f.SortFlags = false
+	f.StringVarP(&o.name, "unit", "u", "", "name the job, and its unit, `NAME`")
+	f.BoolVar(&o.user, "user", false, "ask the user manager (default, unless root)")
+	f.BoolVar(&o.system, "system", false, "ask the system manager (default for root)")
+	f.StringVar(&o.isolation, "isolation", "auto", "use this `RUNG` of isolation: auto or service")
+	f.StringVar(&o.slice, "slice", "", "put the unit in `SLICE`")
+	f.StringArrayVarP(&o.properties, "property", "p", nil, "set a unit property, as `NAME=VALUE`")
+	f.StringVar(&o.description, "description", "", "describe the unit by `TEXT`")
+	f.StringArrayVarP(&o.setenv, "setenv", "E", nil, "set `NAME=VALUE` in the environment, or take NAME from the caller's")
+	f.BoolVar(&o.cleanEnv, "clean-env", false, "start from an empty environment")
+	f.StringVar(&o.dir, "working-directory", "", "run in `DIR` (default: here)")
+	f.BoolP("same-dir", "d", false, "run here, which is the default")
+	f.StringVar(&o.uid, "uid", "", "run as `USER`")
+	f.StringVar(&o.gid, "gid", "", "run as `GROUP`")
+	f.IntVar(&o.nice, "nice", 0, "run with this nice `LEVEL`, -20 to 19")
+	f.StringVar(&o.timeout, "timeout", "", "end the job after `TIME`, such as 90s or 5min")
+	f.StringVar(&o.grace, "grace", "10s", "wait `TIME` between TERM and KILL")
+	f.StringVar(&o.killSignal, "kill-signal", "TERM", "stop with `SIGNAL` first")
+	f.StringVar(&o.leftovers, "leftovers", string(unit.LeftoversKill), "what to do with processes that outlive the main one: `kill|wait|keep`")
+	f.StringVar(&o.lifetime, "lifetime", string(lifetime), "end the job with the `call|owner`, or let it be detached")
+	f.StringVar(&o.owner, "owner", "", "label the job with its owner's `LABEL`")
+	f.IntVar(&o.ownerPID, "owner-pid", 0, "with --lifetime owner: end the job when process `PID` ends")
+	f.StringVar(&o.memoryMax, "memory-max", "", "limit the memory of the whole job to `BYTES`, such as 512M")
+	f.StringVar(&o.tasksMax, "tasks-max", "", "limit the number of tasks of the whole job to `N`")
+	f.StringVar(&o.cpuQuota, "cpu-quota", "", "limit the CPU time of the whole job to `PERCENT` of one CPU")
+	f.BoolVar(&o.requireLimits, "require-limits", false, "run nothing where a limit would not hold")
+	f.StringVar(&o.stdin, "stdin", string(stdin), "take standard input from `null|inherit`")
+	f.StringVar(&o.output, "output", string(output), "send output to `inherit|journal|null`")
+	f.StringVar(&o.report, "report", "", "write the report to `FILE`, or to descriptor N as fd:N")
+	f.BoolP("pipe", "P", false, "accepted for systemd-run's sake: the caller's streams are passed anyway")
+	f.BoolP("collect", "G", false, "accepted for systemd-run's sake: units are always collected")
+	f.Bool("wait", false, "accepted for systemd-run's sake: run waits, start does not")
+	choices := map[string][]string{
+		"isolation": {"auto", "service"}, "leftovers": {"kill", "wait", "keep"}, "lifetime": {"call", "owner", "detached"},
+		"stdin": {"null", "inherit"}, "output": {"inherit", "journal", "null"},
+	}
+	for name, values := range choices {
+		cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+// spec checks the options and turns them into a job.
+func (o *jobOptions) spec(cmd *cobra.Command, command []string) (*unit.Spec, error) {
+	if len(command) == 0 {
+		return nil, &usageError{"cannot " + cmd.Name() + ": no command was given", cmd.UseLine()}
+	}
+	caller := keeper.ReadCaller()
+	s := &unit.Spec{
+		Command: command, Umask: caller.Umask, Rlimits: caller.Rlimits, Slice: o.slice, Description: o.description,
+		Properties: o.properties, UID: o.uid, GID: o.gid, Owner: o.owner, OwnerPID: o.ownerPID, RequireLimits: o.requireLimits,
+	}
+	for _, step := range []func(*unit.Spec) error{o.place, o.times, o.policies, o.limits, o.process} {
+		if err := step(s); err != nil {
+			return nil, err
+		}
+	}
+	if cmd.Flags().Changed("nice") {
+		if o.nice < -20 || o.nice > 19 {
+			return nil, usage("cannot use --nice %d: a level from -20 to 19 is expected", o.nice)
+		}
+		s.Nice = &o.nice
+	}
+	return s, nil
+}
+
+// place decides name, manager and isolation.
+func (o *jobOptions) place(s *unit.Spec) (err error) {
+	if o.name != "" {
+		if s.Name, err = unit.ParseName(o.name); err != nil {
+			return err
+		}
+	}
+	if o.user && o.system {
+		return usage("cannot use --user and --system together: one manager holds a unit")
+	}
+	s.Manager = unit.ManagerUser
+	if o.system || !o.user && os.Geteuid() == 0 {
+		s.Manager = unit.ManagerSystem
+	}
+	switch o.isolation {
+	case "auto", verify.IsolationService:
+	default:
+		return &usageError{"cannot use --isolation " + quote(o.isolation) + ": this version has auto and service", ""}
+	}
+	if o.slice != "" && !strings.HasSuffix(o.slice, ".slice") {
+		return &usageError{"cannot use --slice " + quote(o.slice) + ": it is not the name of a slice", "a slice unit's name ends with .slice"}
+	}
+	return nil
+}
+
+func (o *jobOptions) times(s *unit.Spec) (err error) {
+	if o.timeout != "" {
+		if s.Timeout, err = duration("timeout", o.timeout); err != nil {
+			return err
+		}
+		if s.Timeout == 0 {
+			return usage("cannot use --timeout %s: a time longer than nothing is expected", o.timeout)
+		}
+	}
+	if s.Grace, err = duration("grace", o.grace); err != nil {
+		return err
+	}
+	if o.killSignal != "TERM" {
+		n, ok := verify.SignalNumber(strings.ToUpper(o.killSignal))
+		if !ok {
+			return &usageError{"cannot use --kill-signal " + quote(o.killSignal) + ": no such signal", "give a name such as INT, or a number from 1 to 64"}
+		}
+		s.KillSignal = n
+	}
+	return nil
+}
+
+// forEver is what "infinity" stands for.
+const forEver = time.Duration(1<<63 - 1)
+
+// duration reads a time as systemd.time(7) has it.
+func duration(option, value string) (time.Duration, error) {
+	ps, err := property.Convert("RuntimeMaxSec", value)
+	if err == nil {
+		if v, ok := property.Last(ps, "RuntimeMaxUSec"); ok {
+			if usec, ok := v.Value().(uint64); ok {
+				if usec > uint64(forEver/time.Microsecond) {
+					return forEver, nil
+				}
+				return time.Duration(usec) * time.Microsecond, nil
+			}
+		}
+	}
+	return 0, &usageError{"cannot use --" + option + " " + quote(value) + ": it is not a time", "write it as in systemd.time(7): 90s, 5min, 1h 30min, 500ms"}
+}
+
+func (o *jobOptions) policies(s *unit.Spec) error {
+	s.Leftovers, s.Lifetime = unit.Leftovers(o.leftovers), unit.Lifetime(o.lifetime)
+	s.Stdin, s.Output = unit.Input(o.stdin), unit.Output(o.output)
+	for _, c := range []struct {
+		option, value string
+		allowed       []string
+	}{
+		{"leftovers", o.leftovers, []string{"kill", "wait", "keep"}},
+		{"lifetime", o.lifetime, []string{"call", "owner", "detached"}},
+		{"stdin", o.stdin, []string{"null", "inherit"}},
+		{"output", o.output, []string{"inherit", "journal", "null"}},
+	} {
+		if !slices.Contains(c.allowed, c.value) {
+			return usage("cannot use --%s %s: one of %s is expected", c.option, quote(c.value), strings.Join(c.allowed, ", "))
+		}
+	}
+	if s.Lifetime == unit.LifetimeOwner && o.ownerPID <= 0 {
+		return &usageError{"cannot use --lifetime owner: no owner was named", "name its process with --owner-pid"}
+	}
+	if s.Lifetime != unit.LifetimeOwner && o.ownerPID != 0 {
+		return &usageError{"cannot use --owner-pid: the job's lifetime is " + o.lifetime, "add --lifetime owner"}
+	}
+	return nil
+}
+
+func (o *jobOptions) limits(s *unit.Spec) error {
+	for _, l := range []struct{ option, name, value string }{
+		{"memory-max", "MemoryMax", o.memoryMax}, {"tasks-max", "TasksMax", o.tasksMax}, {"cpu-quota", "CPUQuota", o.cpuQuota},
+	} {
+		if l.value == "" {
+			continue
+		}
+		if _, err := property.Parse(l.name + "=" + l.value); err != nil {
+			return err
+		}
+		s.Limits = append(s.Limits, unit.LimitAsked{Name: l.name, Value: l.value})
+	}
+	_, err := property.ParseAll(o.properties)
+	return err
+}
+
+// process decides environment, directory and executable.
+func (o *jobOptions) process(s *unit.Spec) (err error) {
+	var set []string
+	for _, kv := range o.setenv {
+		name, _, assigned := strings.Cut(kv, "=")
+		if name == "" || strings.ContainsRune(kv, 0) {
+			return usage("cannot use --setenv %s: NAME or NAME=VALUE is expected", quote(kv))
+		}
+		if !assigned {
+			value, ok := os.LookupEnv(name)
+			if !ok {
+				return usage("cannot use --setenv %s: the caller has no such variable", quote(kv))
+			}
+			kv = name + "=" + value
+		}
+		set = append(set, kv)
+	}
+	s.Env = unit.Environ(os.Environ(), set, o.cleanEnv)
+	if s.Dir, err = workingDirectory(o.dir); err != nil {
+		return err
+	}
+	search := s.Env
+	if o.cleanEnv {
+		search = unit.Environ(os.Environ(), set, false)
+	}
+	s.Path, err = launch.Resolve(s.Command[0], s.Dir, search)
+	return err
+}
+
+func workingDirectory(asked string) (string, error) {
+	dir, err := filepath.Abs(asked)
+	if err != nil {
+		return "", usage("cannot find the working directory: %v", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return "", usage("cannot use the working directory: %v", err)
+	}
+	if !info.IsDir() {
+		return "", usage("cannot use the working directory %s: it is not a directory", dir)
+	}
+	return dir, nil
+}
+
+func quote(s string) string { return strconv.Quote(s) }
+
+func signalNumber(name string) int {
+	n, _ := verify.SignalNumber(name)
+	return n
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/verify"
+)
+
+// result is how a job ended, in a word or three.
+func result(r unit.Report) string {
+	if r.Reason == nil {
+		return "-"
+	}
+	switch {
+	case r.Exit.Signal != nil:
+		return fmt.Sprintf("%s (SIG%s)", *r.Reason, *r.Exit.Signal)
+	case r.Exit.Code != nil:
+		return fmt.Sprintf("%s (%d)", *r.Reason, *r.Exit.Code)
+	}
+	return string(*r.Reason)
+}
+
+// sentenceOf is the state of a job that is not settled.
+func sentenceOf(r unit.Report) string {
+	if r.State == unit.StateEnded {
+		return fmt.Sprintf("its main process ended (%s), %d others are left", result(r), len(r.Tree.Members))
+	}
+	return "it is " + string(r.State)
+}
+
+func memberList(ms []verify.Member) string {
+	var b strings.Builder
+	for i, m := range ms {
+		if i == 8 {
+			fmt.Fprintf(&b, " and %d more", len(ms)-i)
+			break
+		}
+		fmt.Fprintf(&b, " %d (%s)", m.PID, m.Command)
+	}
+	return b.String()
+}
+
+func printMissing(w io.Writer, r unit.Report) {
+	for _, m := range r.Missing {
+		fmt.Fprintf(w, "  missing %s: %s said %s\n", m.What, m.Looked, m.Said)
+	}
+	if r.Remedy != nil {
+		fmt.Fprintf(w, "hint: %s\n", *r.Remedy)
+	}
+}
+
+func commandLine(command []string, limit int) string {
+	line := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, strings.Join(command, " "))
+	if rs := []rune(line); len(rs) > limit {
+		return string(rs[:limit-1]) + "…"
+	}
+	return line
+}
+
+func printReport(w io.Writer, r unit.Report, separate bool) error {
+	var b strings.Builder
+	if separate {
+		b.WriteByte('\n')
+	}
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%10s  %s\n", name, fmt.Sprintf(format, args...))
+	}
+	fmt.Fprintf(&b, "%s - %s\n", r.Name, commandLine(r.Command, 100))
+	line("state", "%s", stateLine(r))
+	line("unit", "%s (%s manager)", r.Unit, r.Manager)
+	if r.PID != 0 {
+		line("main", "%d", r.PID)
+	}
+	if r.StartedAt != nil {
+		line("started", "%s", r.StartedAt.Local().Format(time.RFC3339))
+	}
+	if r.EndedAt != nil {
+		line("ended", "%s, after %s", r.EndedAt.Local().Format(time.RFC3339), time.Duration(*r.DurationMS)*time.Millisecond)
+	}
+	if r.Exit.Known {
+		line("exit", "%s, by %s", result(r), r.Exit.Source)
+	}
+	if r.Tree.Empty {
+		line("tree", "empty, by %s", r.Tree.Source)
+	} else {
+		line("tree", "%s%s", r.Tree.Source, memberList(r.Tree.Members))
+	}
+	for _, l := range r.Limits {
+		held := "not applied"
+		if l.Applied {
+			held = "applied"
+		}
+		line("limit", "%s=%s: %s, %s", l.Name, l.Asked, held, l.Found)
+	}
+	for _, s := range r.Stop.Steps {
+		line("step", "%s at %s", s.Action, s.At.Local().Format(time.TimeOnly))
+	}
+	if r.Exit.Known || r.State == unit.StateUnknown {
+		for _, m := range r.Missing {
+			line("missing", "%s: %s said %s", m.What, m.Looked, m.Said)
+		}
+	}
+	if r.Remedy != nil {
+		line("next", "%s", *r.Remedy)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func stateLine(r unit.Report) string {
+	if r.Reason == nil {
+		return string(r.State)
+	}
+	return fmt.Sprintf("%s, %s", r.State, result(r))
+}

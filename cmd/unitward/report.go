@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/unitward/unitward/unit"
+)
+
+// reportSink is where --report goes; its zero value takes nothing.
+type reportSink struct{ f *os.File }
+
+// openReport opens the target before anything runs, so that a wrong one is an
+// error with nothing to undo.
+func openReport(target string) (reportSink, error) {
+	if target == "" {
+		return reportSink{}, nil
+	}
+	if fd, ok := strings.CutPrefix(target, "fd:"); ok {
+		n, err := strconv.ParseUint(fd, 10, 16)
+		if err != nil {
+			return reportSink{}, usage("cannot use --report %s: a descriptor's number is expected after fd:", quote(target))
+		}
+		f := os.NewFile(uintptr(n), target)
+		if _, err := f.Stat(); err != nil {
+			return reportSink{}, usage("cannot use --report %s: the descriptor is not open", quote(target))
+		}
+		syscall.CloseOnExec(int(n))
+		return reportSink{f}, nil
+	}
+	f, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return reportSink{}, usage("cannot use --report: %v", err)
+	}
+	return reportSink{f}, nil
+}
+
+// Write writes the report as one line of JSON.
+func (s reportSink) Write(rep unit.Report) error {
+	if s.f == nil {
+		return nil
+	}
+	if err := printJSON(s.f, rep); err != nil {
+		return fmt.Errorf("cannot write the report: %w", err)
+	}
+	return nil
+}
+
+// Close releases the target.
+func (s reportSink) Close() {
+	if s.f != nil {
+		s.f.Close()
+	}
+}

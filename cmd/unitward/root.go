@@ -1,0 +1,119 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/unit/store"
+)
+
+// app is what every verb works with.
+type app struct {
+	streams
+	stateDir string
+	json     bool
+	quiet    bool
+}
+
+// execute runs one command line and returns the exit status.
+func execute(args []string, s streams) int {
+	a := &app{streams: s}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	if err := root.Execute(); err != nil {
+		return fail(err, a.json, s)
+	}
+	return exitOK
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "unitward",
+		Short: "Run jobs as systemd units, and prove when they have ended",
+		Long: "unitward starts a command as a systemd transient unit and says when, and on\n" +
+			"what evidence, all of it has ended.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return &usageError{"cannot run the verb " + quote(args[0]) + ": there is none of that name", "unitward --help lists them; a command to run goes after: unitward run --"}
+			}
+			return &usageError{"cannot do anything: no verb was given", "unitward --help lists them"}
+		},
+		RunE: func(*cobra.Command, []string) error { return nil },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &usageError{"cannot read the options: " + err.Error(), cmd.CommandPath() + " --help lists them"}
+	})
+	root.PersistentFlags().StringVar(&a.stateDir, "state-dir", "", "keep records in `DIR` (default $UNITWARD_STATE_DIR, or by user)")
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
+	root.AddCommand(
+		a.runCommand(), a.startCommand(), a.waitCommand(), a.statusCommand(), a.listCommand(),
+		a.stopCommand(), a.killCommand(), a.pauseCommand(), a.resumeCommand(), a.verifyCommand(), a.doctorCommand(),
+	)
+	return root
+}
+
+// launcher opens the state directory. The caller closes it.
+func (a *app) launcher() (*launch.Launcher, error) {
+	uid := os.Geteuid()
+	dir := a.stateDir
+	if dir == "" {
+		dir = store.DefaultDir(os.Getenv, uid)
+	}
+	if dir == "" {
+		return nil, &usageError{"cannot find a state directory: neither HOME nor XDG_STATE_HOME is set", "name one with --state-dir or UNITWARD_STATE_DIR"}
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, &store.DirError{Dir: dir, Err: err}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return launch.New(launch.Config{StateDir: dir, Getenv: os.Getenv, UID: uid, Self: self})
+}
+
+// names are the arguments of a verb that takes jobs.
+func names(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return &usageError{"cannot " + cmd.Name() + ": no job was named", "unitward list shows them"}
+	}
+	return nil
+}
+
+func oneName(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return &usageError{"cannot " + cmd.Name() + " " + quote(args[1]) + ": one job at a time", cmd.UseLine()}
+	}
+	return names(cmd, args)
+}
+
+func none(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return &usageError{"cannot " + cmd.Name() + " " + quote(args[0]) + ": it takes no arguments", cmd.UseLine()}
+	}
+	return nil
+}
+
+// completeNames offers the jobs on record.
+func (a *app) completeNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	l, err := a.launcher()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer l.Close()
+	found, err := l.Names()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
+}

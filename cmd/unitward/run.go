@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/launch"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	o := &jobOptions{}
+	cmd := &cobra.Command{
+		Use:   "run [OPTIONS] [--] COMMAND [ARGUMENT...]",
+		Short: "Run a job in the foreground, until all of it has ended",
+		Long: "run starts COMMAND as a systemd service, forwards signals to it, and returns\n" +
+			"when it is proven that the command has ended and nothing of it is left. The\n" +
+			"exit status is the command's own, 128+N for signal N, 124 after --timeout, 123\n" +
+			"when the proof is missing, 125 when nothing could be run, 126 when the command\n" +
+			"cannot be executed and 127 when it was not found.",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd, o, args) },
+	}
+	o.register(cmd, unit.LifetimeCall, unit.InputInherit, unit.OutputInherit)
+	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "say nothing of what is left or unconfirmed")
+	return cmd
+}
+
+func (a *app) run(cmd *cobra.Command, o *jobOptions, args []string) error {
+	s, err := o.spec(cmd, args)
+	if err != nil {
+		return err
+	}
+	sink, err := openReport(o.report)
+	if err != nil {
+		return err
+	}
+	defer sink.Close()
+	l, err := a.launcher()
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	sig := catchSignals()
+	defer sig.stop()
+	j, err := l.Start(sig.starting(), s, launch.Stdio{In: a.In, Out: a.Out, Err: a.Err})
+	if err != nil {
+		if n := sig.first(); n != 0 {
+			return &statusError{exitSignal + n}
+		}
+		return err
+	}
+	defer j.Close()
+	rep, err := sig.attend(j, s)
+	if err != nil {
+		return err
+	}
+	kept := s.Leftovers == unit.LeftoversKeep
+	if kept && !rep.Tree.Empty {
+		if err := j.Keep(context.Background()); err != nil {
+			return err
+		}
+	}
+	if err := sink.Write(rep); err != nil {
+		return err
+	}
+	a.explain(rep, kept)
+	if status := statusOf(rep, kept); status != exitOK {
+		return &statusError{status}
+	}
+	return nil
+}
+
+// explain says on stderr what an exit status cannot.
+func (a *app) explain(rep unit.Report, kept bool) {
+	if a.quiet || rep.Confirmed {
+		return
+	}
+	if kept {
+		fmt.Fprintf(a.Err, "unitward: job %s: %d kept:%s\nhint: end them with: unitward stop %s\n",
+			rep.Name, len(rep.Tree.Members), memberList(rep.Tree.Members), rep.Name)
+		return
+	}
+	fmt.Fprintf(a.Err, "unitward: cannot confirm the end of job %s:\n", rep.Name)
+	printMissing(a.Err, rep)
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/launch"
+)
+
+// impatientGrace is what a second SIGINT leaves of the grace.
+const impatientGrace = time.Second
+
+// signals are those that reach the process while it stands for a job.
+type signals struct {
+	c chan os.Signal
+	// aborted is the signal that came before the job was there.
+	aborted unix.Signal
+	cancel  context.CancelFunc
+}
+
+// catchSignals begins to catch what is forwarded to a job. What the caller
+// was started to ignore (nohup) stays ignored.
+func catchSignals() *signals {
+	s := &signals{c: make(chan os.Signal, 16)}
+	var want []os.Signal
+	for _, n := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2} {
+		if !signal.Ignored(n) {
+			want = append(want, n)
+		}
+	}
+	signal.Notify(s.c, want...)
+	return s
+}
+
+func (s *signals) stop() { signal.Stop(s.c) }
+
+// starting is the context of a start: a signal that ends processes aborts it.
+func (s *signals) starting() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	done := make(chan struct{})
+	s.cancel = func() { cancel(); <-done }
+	go func() {
+		defer close(done)
+		select {
+		case n := <-s.c:
+			s.aborted, _ = n.(unix.Signal)
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx
+}
+
+// first is the number of the signal that aborted the start; 0 is none.
+func (s *signals) first() int {
+	s.cancel()
+	return int(s.aborted)
+}
+
+// attend waits for the job and forwards to it what comes, as a terminal and
+// an init would: INT and QUIT, which a terminal sends to a whole group, to all
+// of the job, the others to its main process. What the job makes of it decides
+// its end. A second INT stops the job with a short grace, a third at once.
+func (s *signals) attend(j *launch.Job, spec *unit.Spec) (unit.Report, error) {
+	fact := launch.FactSettled
+	if spec.Leftovers == unit.LeftoversKeep {
+		fact = launch.FactExit
+	}
+	if n := s.first(); n != 0 {
+		s.c <- unix.Signal(n) // it came while the job was being started
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	type result struct {
+		rep unit.Report
+		err error
+	}
+	ended := make(chan result, 1)
+	begin := func(do func(context.Context) (unit.Report, error)) {
+		go func() {
+			rep, err := do(ctx)
+			ended <- result{rep, err}
+		}()
+	}
+	begin(func(ctx context.Context) (unit.Report, error) { return j.Await(ctx, fact) })
+	interrupts := 0
+	for {
+		select {
+		case r := <-ended:
+			return r.rep, r.err
+		case n := <-s.c:
+			num, _ := n.(unix.Signal)
+			if num == unix.SIGINT {
+				interrupts++
+			}
+			if num == unix.SIGINT && interrupts > 1 {
+				cancel()
+				<-ended
+				ctx, cancel = context.WithCancel(context.Background())
+				defer cancel()
+				grace := impatientGrace
+				if interrupts > 2 {
+					grace = 0
+				}
+				begin(func(ctx context.Context) (unit.Report, error) { return j.Interrupt(ctx, min(grace, spec.Grace)) })
+				continue
+			}
+			who := dbusclient.WhoMain
+			if num == unix.SIGINT || num == unix.SIGQUIT {
+				who = dbusclient.WhoAll
+			}
+			// A job that has just ended needs no signal: the wait will say so.
+			_ = j.Forward(ctx, who, int(num))
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unitward/unitward/unit"
+)
+
+func (a *app) stopCommand() *cobra.Command {
+	var grace string
+	cmd := &cobra.Command{
+		Use:   "stop [OPTIONS] NAME...",
+		Short: "End jobs, all of each, and prove it",
+		Long: "stop sends TERM to every process of a job, waits for the grace, sends KILL to the\n" +
+			"whole unit, and returns when it is proven that nothing is left: with 0, or with\n" +
+			"123 when the proof is missing. A job that had already ended says so.",
+		Args:              names,
+		ValidArgsFunction: a.completeNames,
+	}
+	cmd.Flags().StringVar(&grace, "grace", "", "wait `TIME` between TERM and KILL (default: the job's own)")
+	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "print nothing but errors")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.stop(args, grace) }
+	return cmd
+}
+
+func (a *app) stop(args []string, grace string) error {
+	var asked *time.Duration
+	if grace != "" {
+		d, err := duration("grace", grace)
+		if err != nil {
+			return err
+		}
+		asked = &d
+	}
+	ctx := context.Background()
+	l, err := a.launcher()
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	jobs, err := openAll(ctx, l, args)
+	defer closeAll(jobs)
+	if err != nil {
+		return err
+	}
+	status := exitOK
+	for _, j := range jobs {
+		d := j.Record().Grace
+		if asked != nil {
+			d = *asked
+		}
+		rep, err := j.Stop(ctx, d)
+		if err != nil {
+			return err
+		}
+		if !rep.Confirmed {
+			status = exitUnconfirmed
+		}
+		if err := a.printStop(rep); err != nil {
+			return err
+		}
+	}
+	if status != exitOK {
+		return &statusError{status}
+	}
+	return nil
+}
+
+func (a *app) printStop(rep unit.Report) error {
+	switch {
+	case a.json:
+		return printJSON(a.Out, rep)
+	case !rep.Confirmed:
+		a.explain(rep, false)
+		return nil
+	case a.quiet:
+		return nil
+	}
+	how := "had already ended"
+	if n := len(rep.Stop.Steps); rep.Stop.RequestedAt != nil && n > 0 {
+		how = "stopped by " + rep.Stop.Steps[n-1].Action
+	}
+	_, err := fmt.Fprintf(a.Out, "%s: %s, %s\n", rep.Name, how, result(rep))
+	return err
+}

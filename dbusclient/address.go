@@ -1,0 +1,161 @@
+package dbusclient
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/unitward/unitward/unit"
+)
+
+// address is one place where a manager may answer.
+type address struct {
+	// bus is true for a message bus, false for the manager's private socket,
+	// which has neither Hello nor AddMatch nor references.
+	bus bool
+	// dial is the address in the D-Bus specification's syntax.
+	dial string
+	// path is the socket, or empty for an abstract one.
+	path string
+}
+
+func (a address) String() string {
+	if a.path != "" {
+		return a.path
+	}
+	return a.dial
+}
+
+// Environment is what finding a manager depends on.
+type Environment struct {
+	// Getenv is os.Getenv or a stand-in.
+	Getenv func(string) string
+	// UID is the effective user id.
+	UID int
+}
+
+// addresses lists where the manager may answer, best first: buses before
+// private sockets. Nothing is guessed from a session bus that D-Bus would
+// start, since a bus that systemd did not start has no manager on it.
+func addresses(m unit.Manager, env Environment) []address {
+	if m == unit.ManagerSystem {
+		a := []address{busAt("/run/dbus/system_bus_socket")}
+		if env.UID == 0 {
+			a = append(a, privateAt("/run/systemd/private"))
+		}
+		return a
+	}
+	var list []address
+	add := func(a address) {
+		for _, have := range list {
+			if have.dial == a.dial {
+				return
+			}
+		}
+		list = append(list, a)
+	}
+	for _, one := range strings.Split(env.Getenv("DBUS_SESSION_BUS_ADDRESS"), ";") {
+		if a, ok := parseBusAddress(one); ok {
+			add(a)
+		}
+	}
+	dirs := []string{"/run/user/" + strconv.Itoa(env.UID)}
+	if d := env.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(d) {
+		dirs = []string{filepath.Clean(d), dirs[0]}
+	}
+	for _, d := range dirs {
+		add(busAt(d + "/bus"))
+	}
+	for _, d := range dirs {
+		add(privateAt(d + "/systemd/private"))
+	}
+	return list
+}
+
+func busAt(path string) address {
+	return address{bus: true, dial: "unix:path=" + escapeAddress(path), path: path}
+}
+
+func privateAt(path string) address {
+	return address{dial: "unix:path=" + escapeAddress(path), path: path}
+}
+
+// parseBusAddress takes one address of the D-Bus specification's "Server
+// Addresses". Only unix sockets carry descriptors and our identity.
+func parseBusAddress(s string) (address, bool) {
+	rest, ok := strings.CutPrefix(s, "unix:")
+	if !ok {
+		return address{}, false
+	}
+	for _, kv := range strings.Split(rest, ",") {
+		if v, ok := strings.CutPrefix(kv, "path="); ok {
+			path, ok := unescapeAddress(v)
+			if !ok || !filepath.IsAbs(path) {
+				return address{}, false
+			}
+			return busAt(path), true
+		}
+	}
+	return address{}, false
+}
+
+// escapeAddress writes a value as the specification wants it: what is not in
+// the optionally-escaped set as %xx.
+func escapeAddress(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-_/.*", c) >= 0 {
+			b.WriteByte(c)
+			continue
+		}
+		fmt.Fprintf(&b, "%%%02x", c)
+	}
+	return b.String()
+}
+
+func unescapeAddress(s string) (string, bool) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			b.WriteByte(s[i])
+			continue
+		}
+		if i+2 >= len(s) {
+			return "", false
+		}
+		n, err := strconv.ParseUint(s[i+1:i+3], 16, 8)
+		if err != nil {
+			return "", false
+		}
+		b.WriteByte(byte(n))
+		i += 2
+	}
+	return b.String(), true
+}
+
+// owned checks that the socket belongs to whom the manager must be: the user
+// for a user manager, root for the system's. Another owner could be anybody.
+func (a address) owned(m unit.Manager, uid int) error {
+	want := uid
+	if m == unit.ManagerSystem {
+		want = 0
+	}
+	info, err := os.Stat(a.path)
+	if err != nil {
+		if pe, ok := err.(*os.PathError); ok {
+			return pe.Err
+		}
+		return err
+	}
+	if info.Mode()&os.ModeSocket == 0 {
+		return fmt.Errorf("it is not a socket")
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != want {
+		return fmt.Errorf("it belongs to uid %d, not %d", st.Uid, want)
+	}
+	return nil
+}

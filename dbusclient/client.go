@@ -1,0 +1,213 @@
+package dbusclient
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/dbus"
+	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/unitward/unitward/unit"
+)
+
+// Client is a connection to one manager. It reconnects by itself when the
+// connection is lost, and follows its units again. It is safe for concurrent
+// use.
+type Client struct {
+	manager unit.Manager
+	env     Environment
+	pump    *pump
+
+	mu     sync.Mutex
+	link   *link
+	closed bool
+	// back is closed when a lost link was replaced.
+	back chan struct{}
+	done chan struct{}
+}
+
+// Dial finds the manager and connects to it. The error is a
+// *unit.NoManagerError that lists each address with the reason.
+func Dial(ctx context.Context, m unit.Manager, env Environment) (*Client, error) {
+	c := &Client{manager: m, env: env, pump: newPump(), done: make(chan struct{}), back: make(chan struct{})}
+	l, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.link = l
+	go c.attend(l)
+	return c, nil
+}
+
+func (c *Client) connect(ctx context.Context) (*link, error) {
+	var tried []string
+	for _, a := range addresses(c.manager, c.env) {
+		l, err := dial(ctx, a, c.manager, c.env.UID, c.pump)
+		if err == nil {
+			c.pump.setOwner(l.owner)
+			return l, nil
+		}
+		tried = append(tried, a.String()+": "+sentence(err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, &unit.NoManagerError{Manager: c.manager, Tried: tried}
+}
+
+// Pauses between attempts to reconnect.
+const (
+	firstRetry = 20 * time.Millisecond
+	maxRetry   = time.Second
+)
+
+// attend waits for the link to break and replaces it, until Close.
+func (c *Client) attend(l *link) {
+	for {
+		select {
+		case <-c.done:
+			return
+		case <-l.conn.Context().Done():
+		}
+		c.pump.pokeAll()
+		l = c.reconnect()
+		if l == nil {
+			return
+		}
+	}
+}
+
+// reconnect returns nil when the client was closed.
+func (c *Client) reconnect() *link {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-c.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	for pause := firstRetry; ; pause = min(2*pause, maxRetry) {
+		select {
+		case <-c.done:
+			return nil
+		case <-time.After(pause):
+		}
+		l, err := c.connect(ctx)
+		if err != nil {
+			continue
+		}
+		// Match and reference before anybody reads: what happens after the
+		// read is then signalled again.
+		for path, f := range c.pump.paths() {
+			follow(ctx, l, path, f.name)
+			if l.addr.bus {
+				l.send(ctx, path, sdUnit+".Ref").wait()
+			}
+		}
+		c.mu.Lock()
+		if c.closed {
+			c.mu.Unlock()
+			l.conn.Close()
+			return nil
+		}
+		c.link = l
+		close(c.back)
+		c.back = make(chan struct{})
+		c.mu.Unlock()
+		c.pump.pokeAll()
+		return l
+	}
+}
+
+// Close ends the connection and with it every reference to a unit.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	close(c.done)
+	return c.link.conn.Close()
+}
+
+func (c *Client) current() *link {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.link
+}
+
+// Manager is the manager that the client speaks with.
+func (c *Client) Manager() unit.Manager { return c.manager }
+
+// Version is systemd's major version; 0 when it could not be read.
+func (c *Client) Version() int { return c.current().version }
+
+// Address is where the manager answers, for people.
+func (c *Client) Address() string { return c.current().addr.String() }
+
+// References reports whether the connection can hold a unit loaded after its
+// end. Without it (private socket) an exit must be recorded by the unit.
+func (c *Client) References() bool { return c.current().addr.bus }
+
+// property reads one property of the manager itself.
+func (c *Client) property(ctx context.Context, name string, into any) error {
+	var v godbus.Variant
+	if err := c.current().send(ctx, sdPath, propsIfc+".Get", sdMgr, name).wait(&v); err != nil {
+		return err
+	}
+	return godbus.Store([]any{v.Value()}, into)
+}
+
+// ControlGroup is the manager's own cgroup, below which all its units are.
+func (c *Client) ControlGroup(ctx context.Context) (string, error) {
+	var s string
+	err := c.property(ctx, "ControlGroup", &s)
+	return s, c.typed("ask for the manager's cgroup", "", "", err)
+}
+
+// Environ is the environment that the manager gives to every unit.
+func (c *Client) Environ(ctx context.Context) ([]string, error) {
+	var s []string
+	err := c.property(ctx, "Environment", &s)
+	return s, c.typed("ask for the manager's environment", "", "", err)
+}
+
+// Attach moves processes of ours into a scope or service (systemd 238).
+func (c *Client) Attach(ctx context.Context, name string, pids ...int) error {
+	list := make([]uint32, len(pids))
+	for i, p := range pids {
+		list[i] = uint32(p)
+	}
+	err := c.current().send(ctx, sdPath, sdMgr+".AttachProcessesToUnit", name, "", list).wait()
+	return c.typed("move a process to "+name, name, actionManageUnits, err)
+}
+
+// unitPath is the object path of a unit, which follows from its name.
+func unitPath(name string) godbus.ObjectPath {
+	return godbus.ObjectPath("/org/freedesktop/systemd1/unit/" + dbus.PathBusEscape(name))
+}
+
+// follow asks for the signals of one unit.
+func follow(ctx context.Context, l *link, path godbus.ObjectPath, name string) []*pending {
+	if !l.addr.bus {
+		return nil // a private socket sends everything
+	}
+	return []*pending{
+		l.sendBus(ctx, "AddMatch", matchUnit(path)),
+		l.sendBus(ctx, "AddMatch", matchJobs(name)),
+	}
+}
+
+// A match rule does not escape quotes. Neither an escaped object path nor a
+// checked unit name has any.
+func matchUnit(path godbus.ObjectPath) string {
+	return "type='signal',sender='" + sdName + "',interface='" + propsIfc + "',member='PropertiesChanged',path='" + string(path) + "'"
+}
+
+func matchJobs(name string) string {
+	return "type='signal',sender='" + sdName + "',interface='" + sdMgr + "',member='JobRemoved',path='" + string(sdPath) + "',arg2='" + name + "'"
+}

@@ -1,0 +1,131 @@
+// Package property turns NAME=VALUE in the syntax of unit files, as
+// `systemd-run -p` takes it, into the typed properties that StartTransientUnit
+// wants for a service. It does no I/O: whether this manager knows a property
+// is its own to say, and Since tells beforehand where that is known.
+//
+// Two things differ from a unit file, in unitward as in systemd-run: no
+// %-specifier is expanded, and a later assignment of a list adds to it, while
+// an empty one resets it.
+package property
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// Property is one element of StartTransientUnit's a(sv). The two fields and
+// their order are its signature.
+type Property struct {
+	Name  string
+	Value dbus.Variant
+}
+
+// Parse turns one NAME=VALUE of a user into the properties it stands for:
+// mostly one, two for a Limit… (hard and soft). Besides what Convert returns,
+// it returns a *SyntaxError where there is no "=", and a *NotAllowedError for
+// a property that unitward itself must own.
+func Parse(assignment string) ([]Property, error) {
+	name, value, ok := strings.Cut(assignment, "=")
+	if !ok || name == "" {
+		return nil, &SyntaxError{Assignment: assignment}
+	}
+	if e := Reserved(name); e != nil {
+		return nil, e
+	}
+	return Convert(name, value)
+}
+
+// ParseAll is Parse over a list, in its order; the first error ends it. The
+// order matters to the manager: the last of two values holds, an empty list
+// value drops the earlier ones.
+func ParseAll(assignments []string) ([]Property, error) {
+	var all []Property
+	for _, a := range assignments {
+		ps, err := Parse(a)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ps...)
+	}
+	return all, nil
+}
+
+// Convert is Parse without the question whether a user may set it: for
+// unitward's own properties. It returns an *UnknownError for a name that no
+// service of systemd 247 to 262 has, and a *ValueError for a value it cannot
+// have.
+func Convert(name, value string) ([]Property, error) {
+	s, _ := lookup(name)
+	if s == nil {
+		return nil, &UnknownError{Name: name, Similar: similar(name)}
+	}
+	// What D-Bus cannot carry would cost the connection, not just the call.
+	if !text(value) {
+		return nil, &ValueError{Name: name, Value: value, Expected: "valid UTF-8 without NUL"}
+	}
+	ps, ok := s.parse(s, name, value)
+	if !ok {
+		return nil, &ValueError{Name: name, Value: value, Expected: s.expectation()}
+	}
+	return ps, nil
+}
+
+// Last returns the value of the last property of that D-Bus name: the one
+// that holds.
+func Last(ps []Property, name string) (dbus.Variant, bool) {
+	for i := len(ps) - 1; i >= 0; i-- {
+		if ps[i].Name == name {
+			return ps[i].Value, true
+		}
+	}
+	return dbus.Variant{}, false
+}
+
+// Since returns the version of systemd that introduced the property, or 0 when
+// every supported one (247 and later) has it or when that is not known. It
+// takes the names of unit files and those of Property alike.
+func Since(name string) int {
+	if v := sinceOnBus(name); v != 0 {
+		return v
+	}
+	if _, since := lookup(name); since != 0 {
+		return since
+	}
+	if base, ok := strings.CutSuffix(name, "USec"); ok {
+		_, since := lookup(base + "Sec")
+		return since
+	}
+	if base, ok := strings.CutSuffix(name, "Scale"); ok {
+		_, since := lookup(base)
+		return since
+	}
+	if base, ok := strings.CutSuffix(name, "Ex"); ok {
+		_, since := lookup(base)
+		return since
+	}
+	return 0
+}
+
+// sinceOnBus knows the D-Bus names that came later than the unit-file name
+// they belong to: a value of another kind needed another name.
+func sinceOnBus(name string) int {
+	switch name {
+	case "StateDirectorySymlink", "RuntimeDirectorySymlink", "CacheDirectorySymlink", "LogsDirectorySymlink":
+		return 250
+	case "PrivateTmpEx", "PrivateUsersEx", "ProtectControlGroupsEx", "ImportCredentialEx":
+		return 257
+	case "ProtectHostnameEx":
+		return 258
+	}
+	return 0
+}
+
+func text(s string) bool {
+	return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0
+}
+
+func one[T any](name string, value T) []Property {
+	return []Property{{Name: name, Value: dbus.MakeVariant(value)}}
+}

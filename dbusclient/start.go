@@ -1,0 +1,269 @@
+package dbusclient
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+
+	"github.com/unitward/unitward/dbusclient/property"
+	"github.com/unitward/unitward/unit"
+)
+
+// Service is a transient service as the manager is to make it. It is the
+// manager's view of a unit.Spec, with everything resolved.
+type Service struct {
+	// Unit is the full unit name.
+	Unit        string
+	Description string
+	Slice       string
+	// Path is the absolute executable, Argv its argument vector. Both and Dir
+	// are valid UTF-8.
+	Path string
+	Argv []string
+	Dir  string
+	// Umask is the file mode creation mask; nil is the manager's.
+	Umask *uint32
+	// EnvironmentFile is read by the manager before it executes; empty is
+	// none. A missing file fails the start.
+	EnvironmentFile string
+	// Unset are variables that the manager would add and the job must not
+	// have.
+	Unset []string
+	// Rlimits are the resource limits in the order of unit.RlimitNames; nil
+	// is the manager's.
+	Rlimits []unit.Rlimit
+	// Stdin, Stdout and Stderr are passed to the job; nil is /dev/null for
+	// Stdin, and Output for the others.
+	Stdin, Stdout, Stderr *os.File
+	// Output is null or journal, where Stdout and Stderr are nil.
+	Output unit.Output
+	// Grace is the time between TERM and KILL; below a microsecond it is a
+	// microsecond, since 0 means for ever (systemd.service(5)).
+	Grace time.Duration
+	// Timeout ends the service; 0 is never.
+	Timeout time.Duration
+	// KillSignal is the first signal of a stop; 0 is SIGTERM.
+	KillSignal int
+	Leftovers  unit.Leftovers
+	// StopPost is a command that runs when the main process has ended; nil is
+	// none. Privileged runs it as the manager's user whatever UID says.
+	StopPost   []string
+	Privileged bool
+	// Scope is a scope that is made together with the service, holds GuardPID
+	// and takes the service with it when it ends; empty is none.
+	Scope    string
+	GuardPID int
+	UID, GID string
+	Nice     *int
+	// Properties are the user's own. They come last.
+	Properties []property.Property
+}
+
+// aux is an element of StartTransientUnit's auxiliary units, a(sa(sv)).
+type aux struct {
+	Name       string
+	Properties []property.Property
+}
+
+// execCommand is an element of ExecStart, a(sasb).
+type execCommand struct {
+	Path          string
+	Argv          []string
+	IgnoreFailure bool
+}
+
+// execCommandEx is an element of ExecStartEx, a(sasas) (systemd 243).
+type execCommandEx struct {
+	Path  string
+	Argv  []string
+	Flags []string
+}
+
+// versionExitType is the first systemd whose ExitType=cgroup keeps a very
+// fast exit apart (NEWS 250 has the property, 254 the repair).
+const versionExitType = 254
+
+// HasExitType reports whether a systemd of that version can keep a unit until
+// its cgroup is empty (ExitType=cgroup).
+func HasExitType(version int) bool { return version >= versionExitType }
+
+// StartService asks the manager for the service and waits until its start job
+// is done. It returns the unit also when the job failed: what became of the
+// command is for the caller to read.
+//
+// The error is a *unit.UnknownOutcomeError when no reply came (look the unit
+// up, never send again), else it says why nothing was started:
+// *unit.UnitExistsError, *unit.AccessError, *unit.PropertyError or
+// *unit.NoManagerError.
+func (c *Client) StartService(ctx context.Context, s Service) (*Unit, error) {
+	l := c.current()
+	u := c.unit(s.Unit)
+	c.pump.follow(u.path, u.follower)
+	follows := follow(ctx, l, u.path, s.Unit)
+	props, auxes := s.properties(l)
+	start := l.send(ctx, sdPath, sdMgr+".StartTransientUnit", s.Unit, "fail", props, auxes)
+	err := start.wait(&u.job)
+	for _, f := range follows {
+		if ferr := f.wait(); ferr != nil && err == nil {
+			// Without its signals the unit is still read at every tick.
+			u.follower.poke()
+		}
+	}
+	if err != nil && !isNoReply(err) {
+		c.pump.forget(u.path)
+		return nil, c.typed("start "+s.Unit, s.Unit, actionManageUnits, err)
+	}
+	u.referenced = l.addr.bus
+	return u, c.typed("start "+s.Unit, s.Unit, actionManageUnits, err)
+}
+
+func (s *Service) properties(l *link) ([]property.Property, []aux) {
+	var p []property.Property
+	add := func(name string, value any) {
+		p = append(p, property.Property{Name: name, Value: dbus.MakeVariant(value)})
+	}
+	add("Description", s.Description)
+	add("Slice", s.Slice)
+	add("Type", "exec")
+	add("ExecStart", []execCommand{{s.Path, literal(s.Argv), false}})
+	add("WorkingDirectory", s.Dir)
+	add("IgnoreSIGPIPE", false)
+	add("TimeoutStopUSec", usec(s.Grace))
+	add("CollectMode", "inactive-or-failed")
+	if l.addr.bus {
+		add("AddRef", true)
+	}
+	if s.Timeout > 0 {
+		add("RuntimeMaxUSec", usec(s.Timeout))
+	}
+	if s.KillSignal != 0 {
+		add("KillSignal", int32(s.KillSignal))
+	}
+	if s.Leftovers != unit.LeftoversKill {
+		if HasExitType(l.version) {
+			add("ExitType", "cgroup")
+		} else {
+			add("RemainAfterExit", true)
+		}
+	}
+	if s.Umask != nil {
+		add("UMask", *s.Umask)
+	}
+	if s.EnvironmentFile != "" {
+		add("EnvironmentFiles", []struct {
+			Path     string
+			Optional bool
+		}{{s.EnvironmentFile, false}})
+	}
+	if len(s.Unset) > 0 {
+		add("UnsetEnvironment", s.Unset)
+	}
+	for i, lim := range s.Rlimits {
+		add("Limit"+unit.RlimitNames[i], lim.Hard)
+		add("Limit"+unit.RlimitNames[i]+"Soft", lim.Soft)
+	}
+	s.stdio(add)
+	if s.StopPost != nil {
+		if s.Privileged {
+			add("ExecStopPostEx", []execCommandEx{{s.StopPost[0], literal(s.StopPost), []string{"ignore-failure", "privileged"}}})
+		} else {
+			add("ExecStopPost", []execCommand{{s.StopPost[0], literal(s.StopPost), true}})
+		}
+	}
+	if s.UID != "" {
+		add("User", s.UID)
+	}
+	if s.GID != "" {
+		add("Group", s.GID)
+	}
+	if s.Nice != nil {
+		add("Nice", int32(*s.Nice))
+	}
+	auxes := []aux{}
+	if s.Scope != "" {
+		add("BindsTo", []string{s.Scope})
+		add("After", []string{s.Scope})
+		auxes = append(auxes, aux{s.Scope, []property.Property{
+			{Name: "Description", Value: dbus.MakeVariant("guard of " + s.Unit)},
+			{Name: "Slice", Value: dbus.MakeVariant(s.Slice)},
+			{Name: "PIDs", Value: dbus.MakeVariant([]uint32{uint32(s.GuardPID)})},
+			{Name: "CollectMode", Value: dbus.MakeVariant("inactive-or-failed")},
+		}})
+	}
+	return append(p, s.Properties...), auxes
+}
+
+func (s *Service) stdio(add func(string, any)) {
+	if s.Stdin != nil {
+		add("StandardInputFileDescriptor", dbus.UnixFD(s.Stdin.Fd()))
+	}
+	// Output alone would take errors along (systemd.exec(5), StandardError=
+	// inherits), so both are always said.
+	if s.Stdout != nil {
+		add("StandardOutputFileDescriptor", dbus.UnixFD(s.Stdout.Fd()))
+	} else {
+		add("StandardOutput", string(s.Output))
+	}
+	if s.Stderr != nil {
+		add("StandardErrorFileDescriptor", dbus.UnixFD(s.Stderr.Fd()))
+	} else {
+		add("StandardError", string(s.Output))
+	}
+}
+
+// literal doubles every "$", which the manager would otherwise expand; "%" is
+// not touched over the bus.
+func literal(argv []string) []string {
+	out := make([]string, len(argv))
+	for i, a := range argv {
+		out[i] = strings.ReplaceAll(a, "$", "$$")
+	}
+	return out
+}
+
+func usec(d time.Duration) uint64 {
+	return uint64(max(d.Microseconds(), 1))
+}
+
+// Started waits until the start job of StartService is done and returns its
+// result, such as "done" or "failed"; "" when it is not known because the
+// connection was lost. It ends early with ctx's error.
+//
+// Below systemd 256 a command that ends very fast can make its own start job
+// "failed", so the result alone says nothing about the command.
+func (u *Unit) Started(ctx context.Context) (string, error) {
+	tick := time.NewTicker(tickEvery)
+	defer tick.Stop()
+	for {
+		if r, ok := u.follower.result(u.job); ok && u.job != "" {
+			return r, nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-u.follower.wake:
+			continue
+		case <-tick.C:
+		}
+		// JobRemoved is lost for good with the connection; the unit itself
+		// then tells whether it is past its start.
+		if r := u.Read(ctx); r.Read && r.ActiveState != "activating" && (r.MainPID != 0 || r.InvocationID != "") {
+			if res, ok := u.follower.result(u.job); ok {
+				return res, nil
+			}
+			return "", nil
+		}
+	}
+}
+
+// tickEvery bounds how long a lost signal can go unnoticed.
+const tickEvery = time.Second
+
+// GuardScope is the name of the scope for a guard, from a job's nonce.
+func GuardScope(nonce string) string {
+	return fmt.Sprintf("unitward-guard-%s.scope", nonce)
+}

@@ -1,0 +1,228 @@
+package dbusclient
+
+import (
+	"context"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/verify"
+)
+
+// Unit is a unit that the client follows. Close it.
+type Unit struct {
+	c        *Client
+	name     string
+	path     dbus.ObjectPath
+	follower *follower
+	// job is the start job; empty for a unit that was opened.
+	job        dbus.ObjectPath
+	referenced bool
+}
+
+func (c *Client) unit(name string) *Unit {
+	return &Unit{c: c, name: name, path: unitPath(name), follower: newFollower(name)}
+}
+
+// Open follows an existing unit and holds it loaded, where the connection can.
+// A unit that the manager does not know is no error: Read says so.
+func (c *Client) Open(ctx context.Context, name string) (*Unit, error) {
+	l := c.current()
+	u := c.unit(name)
+	c.pump.follow(u.path, u.follower)
+	follows := follow(ctx, l, u.path, name)
+	if l.addr.bus {
+		err := l.send(ctx, u.path, sdUnit+".Ref").wait()
+		u.referenced = err == nil
+		if err != nil && (isNoReply(err) || isNamed(err, errServiceGone, errNameNoOwner)) {
+			u.Close()
+			return nil, c.typed("open "+name, name, "", err)
+		}
+	}
+	for _, f := range follows {
+		if err := f.wait(); err != nil {
+			u.Close()
+			return nil, c.typed("follow "+name, name, "", err)
+		}
+	}
+	return u, nil
+}
+
+// Close stops to follow the unit and lets go of it.
+func (u *Unit) Close() {
+	u.c.pump.forget(u.path)
+	l := u.c.current()
+	if !l.addr.bus || !l.conn.Connected() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	sent := []*pending{
+		l.sendBus(ctx, "RemoveMatch", matchUnit(u.path)),
+		l.sendBus(ctx, "RemoveMatch", matchJobs(u.name)),
+	}
+	if u.referenced {
+		sent = append(sent, l.send(ctx, u.path, sdUnit+".Unref"))
+	}
+	for _, p := range sent {
+		p.wait()
+	}
+}
+
+// Name is the unit's full name.
+func (u *Unit) Name() string { return u.name }
+
+// Changed receives after something about the unit may have changed.
+func (u *Unit) Changed() <-chan struct{} { return u.follower.wake }
+
+// Trail lists the unit's SubStates since it is followed, oldest first, as far
+// as signals told of them. It dates steps and decides nothing.
+func (u *Unit) Trail() []string { return u.follower.states() }
+
+// Reading is one reading of a unit.
+type Reading struct {
+	verify.Unit
+	// MainPID is the last main process, running or not; 0 when there was
+	// none.
+	MainPID int
+	// HandoffAt is when the command was executed (systemd 256); zero when it
+	// was not, or is not known.
+	HandoffAt time.Time
+	// CPUUsage and MemoryPeak are nil where the manager does not count.
+	CPUUsage, MemoryPeak *uint64
+}
+
+// Read reads what the manager knows of the unit now. All questions go out
+// before the first answer is awaited. An error is in Reading.Err.
+func (u *Unit) Read(ctx context.Context) Reading {
+	l := u.c.current()
+	r := Reading{Unit: verify.Unit{ManagerVersion: l.version, TasksCurrent: verify.TasksUnset}}
+	var invocation []byte
+	var pid uint32
+	var start, exit, inactive, handoff uint64
+	cpu, peak := unset, unset
+	questions := []struct {
+		iface, name string
+		into        any
+		optional    bool
+	}{
+		{sdUnit, "LoadState", &r.LoadState, false},
+		{sdUnit, "ActiveState", &r.ActiveState, false},
+		{sdUnit, "SubState", &r.SubState, false},
+		{sdUnit, "InvocationID", &invocation, false},
+		{sdUnit, "InactiveEnterTimestamp", &inactive, false},
+		{sdSvc, "Result", &r.Result, false},
+		{sdSvc, "ExecMainCode", &r.ExecMainCode, false},
+		{sdSvc, "ExecMainStatus", &r.ExecMainStatus, false},
+		{sdSvc, "ExecMainPID", &pid, false},
+		{sdSvc, "ExecMainStartTimestamp", &start, false},
+		{sdSvc, "ExecMainExitTimestamp", &exit, false},
+		{sdSvc, "ControlGroup", &r.ControlGroup, false},
+		{sdSvc, "TasksCurrent", &r.TasksCurrent, false},
+		{sdSvc, "CPUUsageNSec", &cpu, true},
+		{sdSvc, "MemoryPeak", &peak, true},
+		{sdSvc, "ExecMainHandoffTimestamp", &handoff, true},
+	}
+	sent := make([]*pending, len(questions))
+	for i, q := range questions {
+		sent[i] = l.send(ctx, u.path, propsIfc+".Get", q.iface, q.name)
+	}
+	for i, q := range questions {
+		var v dbus.Variant
+		err := sent[i].wait(&v)
+		if err == nil {
+			err = dbus.Store([]any{v.Value()}, q.into)
+		}
+		if err != nil && !q.optional && r.Err == "" {
+			r.Err = "cannot read " + q.name + " of " + u.name + ": " + sentence(err)
+		}
+	}
+	r.Unit.Read = r.Err == ""
+	r.InvocationID = hex.EncodeToString(invocation)
+	r.MainPID = int(pid)
+	r.MainStartAt, r.MainExitAt, r.InactiveEnterAt, r.HandoffAt = wall(start), wall(exit), wall(inactive), wall(handoff)
+	if cpu != unset {
+		r.CPUUsage = &cpu
+	}
+	if peak != unset {
+		r.MemoryPeak = &peak
+	}
+	return r
+}
+
+// unset is systemd's "[not set]" for counters.
+const unset = ^uint64(0)
+
+func wall(usec uint64) time.Time {
+	if usec == 0 || usec == unset {
+		return time.Time{}
+	}
+	return time.UnixMicro(int64(usec))
+}
+
+// Carries reports whether the unit's command line or environment file names
+// the nonce: whether it is the one that a lost start asked for.
+func (u *Unit) Carries(ctx context.Context, nonce string) (bool, error) {
+	l := u.c.current()
+	env := l.send(ctx, u.path, propsIfc+".Get", sdSvc, "EnvironmentFiles")
+	cmd := l.send(ctx, u.path, propsIfc+".Get", sdSvc, "ExecStart")
+	var v, w dbus.Variant
+	if err := env.wait(&v); err != nil {
+		return false, u.c.typed("read "+u.name, u.name, "", err)
+	}
+	if err := cmd.wait(&w); err != nil {
+		return false, u.c.typed("read "+u.name, u.name, "", err)
+	}
+	return strings.Contains(v.String(), nonce) || strings.Contains(w.String(), nonce), nil
+}
+
+// Who names the processes of a unit that a signal is for.
+type Who string
+
+const (
+	// WhoMain is the main process.
+	WhoMain Who = "main"
+	// WhoAll is every process of the unit.
+	WhoAll Who = "all"
+)
+
+// Kill sends a signal to processes of the unit. The error is a
+// *unit.EndedError when there is none.
+func (u *Unit) Kill(ctx context.Context, who Who, signal int) error {
+	op := "signal " + u.name
+	err := u.c.current().send(ctx, sdPath, sdMgr+".KillUnit", u.name, string(who), int32(signal)).wait()
+	if isNamed(err, errNoSuchProcess, errNoSuchUnit, errNotLoaded) {
+		return &unit.EndedError{Op: "signal", Name: u.name}
+	}
+	return u.c.typed(op, u.name, actionManageUnits, err)
+}
+
+// Stop asks the manager to stop the unit and does not wait. A unit that is not
+// loaded is stopped.
+func (u *Unit) Stop(ctx context.Context) error {
+	var job dbus.ObjectPath
+	err := u.c.current().send(ctx, sdPath, sdMgr+".StopUnit", u.name, "replace").wait(&job)
+	if isNamed(err, errNoSuchUnit, errNotLoaded) {
+		return nil
+	}
+	return u.c.typed("stop "+u.name, u.name, actionManageUnits, err)
+}
+
+// Freeze stops every process of the unit until Thaw, in a way that they
+// cannot notice (systemd 246). The error is a *unit.EndedError when there is
+// nothing to freeze.
+func (u *Unit) Freeze(ctx context.Context) error { return u.freezer(ctx, "Freeze") }
+
+// Thaw undoes Freeze.
+func (u *Unit) Thaw(ctx context.Context) error { return u.freezer(ctx, "Thaw") }
+
+func (u *Unit) freezer(ctx context.Context, what string) error {
+	err := u.c.current().send(ctx, sdPath, sdMgr+"."+what+"Unit", u.name).wait()
+	if isNamed(err, errNoSuchUnit, errNotLoaded, errUnitInactive) {
+		return &unit.EndedError{Op: strings.ToLower(what), Name: u.name}
+	}
+	return u.c.typed(strings.ToLower(what)+" "+u.name, u.name, actionManageUnits, err)
+}

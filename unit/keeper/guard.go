@@ -1,0 +1,197 @@
+package keeper
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Guard is a process that ends when what it watches has ended. systemd stops
+// a job that is bound to the scope which holds its guard, also when everything
+// else of unitward was killed.
+//
+// It is a fork of this process without an exec: it costs a tenth of a start
+// of the program, and runs nothing but system calls. The caller itself stays
+// in the cgroup it was called in, so that whoever may end that cgroup ends the
+// caller, and with it the job.
+type Guard struct {
+	// PID is the guard's process.
+	PID int
+	// pipe is the end whose closing ends the guard; nil when it watches a
+	// process.
+	pipe *os.File
+}
+
+// GuardSelf starts a guard that ends with this process, or at Close.
+func GuardSelf() (*Guard, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("cannot make the guard's pipe: %w", err)
+	}
+	defer r.Close()
+	pid, err := forkGuard(int(r.Fd()), unix.POLLIN)
+	if err != nil {
+		w.Close()
+		return nil, err
+	}
+	return &Guard{PID: pid, pipe: w}, nil
+}
+
+// GuardProcess starts a guard that ends with the process pid, which need not
+// be a child of ours. It fails with ESRCH when there is no such process.
+func GuardProcess(pid int) (*Guard, error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot watch process %d: %w", pid, err)
+	}
+	defer unix.Close(fd)
+	child, err := forkGuard(fd, unix.POLLIN)
+	if err != nil {
+		return nil, err
+	}
+	return &Guard{PID: child}, nil
+}
+
+// GuardCgroup starts a guard that ends when the cgroup has no process left,
+// or is gone. events is its open cgroup.events file.
+func GuardCgroup(events *os.File) (*Guard, error) {
+	child, err := forkGuard(int(events.Fd()), unix.POLLPRI)
+	if err != nil {
+		return nil, err
+	}
+	return &Guard{PID: child}, nil
+}
+
+// Close ends a guard of GuardSelf and reaps it. A guard of GuardProcess is
+// left alone: it outlives its maker on purpose.
+func (g *Guard) Close() error {
+	if g.pipe == nil {
+		return nil
+	}
+	g.pipe.Close()
+	return g.reap()
+}
+
+// Kill ends any guard at once and reaps it, for a start that failed.
+func (g *Guard) Kill() error {
+	if g.pipe != nil {
+		return g.Close()
+	}
+	if err := unix.Kill(g.PID, unix.SIGKILL); err != nil {
+		return err
+	}
+	return g.reap()
+}
+
+func (g *Guard) reap() error {
+	for {
+		if _, err := unix.Wait4(g.PID, nil, 0, nil); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// sigset is the kernel's signal set: one bit for each signal, the lowest for
+// signal 1.
+type sigset uint64
+
+// sigaction is the kernel's struct sigaction on amd64 and arm64, zero being
+// SIG_DFL.
+type sigaction struct {
+	handler, flags, restorer uintptr
+	mask                     sigset
+}
+
+const (
+	sigsetSize = unsafe.Sizeof(sigset(0))
+	allSignals = ^sigset(0)
+	sigTerm    = sigset(1) << (unix.SIGTERM - 1)
+
+	// populatedAt is where cgroup.events, which begins with "populated 0" or
+	// "populated 1", has the digit (kernel/cgroup/cgroup.c).
+	populatedAt = uintptr(len("populated "))
+)
+
+// forkGuard forks a child that waits for fd to become readable or hung up
+// (POLLIN), or for cgroup.events to say that nothing is left (POLLPRI), and
+// then exits.
+func forkGuard(fd int, event int16) (int, error) {
+	// The child is a copy of this thread alone, inside a runtime that has
+	// lost its other threads: no Go code may run in it that could grow a
+	// stack, allocate or be scheduled, and no signal handler either. So the
+	// signals are blocked before the fork and the child never leaves guard().
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	blocked, old := allSignals, sigset(0)
+	syscall.ForkLock.Lock()
+	defer syscall.ForkLock.Unlock()
+	rawMask(&blocked, &old)
+	pid, errno := fork(uintptr(fd), event)
+	rawMask(&old, nil)
+	if errno != 0 {
+		return 0, fmt.Errorf("cannot fork the guard: %w", errno)
+	}
+	return int(pid), nil
+}
+
+//go:nosplit
+//go:norace
+func rawMask(set, old *sigset) {
+	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(old)), sigsetSize, 0, 0)
+}
+
+// fork returns only in the parent.
+//
+//go:noinline
+//go:nosplit
+//go:norace
+func fork(fd uintptr, event int16) (uintptr, syscall.Errno) {
+	pid, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno != 0 || pid != 0 {
+		return pid, errno
+	}
+	guard(fd, event)
+	return 0, 0
+}
+
+// guard is the child. It holds no descriptor but fd, has a session of its own
+// and obeys SIGTERM, so that a stop of its scope ends it.
+//
+//go:nosplit
+//go:norace
+func guard(fd uintptr, event int16) {
+	if fd > 0 {
+		syscall.RawSyscall(unix.SYS_CLOSE_RANGE, 0, fd-1, 0)
+	}
+	syscall.RawSyscall(unix.SYS_CLOSE_RANGE, fd+1, uintptr(^uint32(0)), 0)
+	syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
+	name := [16]byte{'u', 'n', 'i', 't', 'w', 'a', 'r', 'd', '-', 'g', 'u', 'a', 'r', 'd'}
+	syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name)), 0)
+	action := sigaction{}
+	syscall.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTERM), uintptr(unsafe.Pointer(&action)), 0, sigsetSize, 0, 0)
+	mask := allSignals &^ sigTerm
+	rawMask(&mask, nil)
+	poll := unix.PollFd{Fd: int32(fd), Events: event}
+	var events [16]byte
+	for {
+		if event == unix.POLLPRI {
+			// The kernel notes what a reader has seen: it wakes for what
+			// changes after this read, and never for less.
+			n, _, errno := syscall.RawSyscall6(unix.SYS_PREAD64, fd, uintptr(unsafe.Pointer(&events)), unsafe.Sizeof(events), 0, 0, 0)
+			if errno != 0 || n < populatedAt+1 || events[populatedAt] == '0' {
+				break
+			}
+		}
+		_, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, 0, 0, 0, 0)
+		if errno != unix.EINTR && event != unix.POLLPRI {
+			break
+		}
+	}
+	for {
+		syscall.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+	}
+}

@@ -1,0 +1,154 @@
+package keeper
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestGuardSelfEndsAtClose(t *testing.T) {
+	g, err := GuardSelf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return guardName(g.PID) })
+	if err := g.Close(); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+	if err := unix.Kill(g.PID, 0); err != unix.ESRCH {
+		t.Errorf("the guard %d is still there: %v", g.PID, err)
+	}
+}
+
+func TestGuardHoldsOnlyItsDescriptor(t *testing.T) {
+	g, err := GuardSelf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	waitFor(t, func() bool { return guardName(g.PID) })
+	fds, err := os.ReadDir("/proc/" + strconv.Itoa(g.PID) + "/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(fds) != 1 {
+		t.Errorf("the guard holds %d descriptors, want 1", len(fds))
+	}
+}
+
+func TestGuardObeysTerm(t *testing.T) {
+	g, err := GuardSelf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return guardName(g.PID) })
+	if err := unix.Kill(g.PID, unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(g.PID, &status, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !status.Signaled() || status.Signal() != unix.SIGTERM {
+		t.Errorf("status %v, want death by SIGTERM", status)
+	}
+	g.pipe.Close()
+}
+
+func TestGuardProcessEndsWithTheProcess(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	g, err := GuardProcess(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(g.PID, 0); err != nil {
+		t.Fatalf("Close ended a guard of a process: %v", err)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(g.PID, &status, 0, nil); err != nil || !status.Exited() {
+		t.Errorf("wait: %v, status %v, want an exit", err, status)
+	}
+}
+
+func TestGuardProcessOfNobody(t *testing.T) {
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if g, err := GuardProcess(cmd.Process.Pid); err == nil {
+		g.Kill()
+		t.Error("a guard for a process that has ended")
+	}
+}
+
+// Many guards under load of the garbage collector and of preemption: the
+// child must never run a part of the Go runtime.
+func TestGuardsUnderLoad(t *testing.T) {
+	stop := make(chan struct{})
+	for range 4 {
+		go func() {
+			var keep [][]byte
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					keep = append(keep[:len(keep)%64], make([]byte, 16<<10))
+				}
+			}
+		}()
+	}
+	defer close(stop)
+	for range 200 {
+		g, err := GuardSelf()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func guardName(pid int) bool {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	if strings.TrimSpace(string(b)) != "unitward-guard" {
+		return false
+	}
+	// It is done when SIGTERM is no longer blocked.
+	s, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	return strings.Contains(string(s), "SigBlk:\tfffffffffffbbeff")
+}
+
+func waitFor(t *testing.T, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatal("the condition did not come true within 5s")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func BenchmarkGuard(b *testing.B) {
+	for b.Loop() {
+		g, err := GuardSelf()
+		if err != nil {
+			b.Fatal(err)
+		}
+		g.Close()
+	}
+}

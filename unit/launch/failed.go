@@ -1,0 +1,121 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
+)
+
+const sigKill = int(unix.SIGKILL)
+
+// Exit statuses of a start that failed.
+const (
+	statusNoRun    = 125
+	statusNoExec   = 126
+	statusNotFound = 127
+)
+
+// versionHandoff is the first systemd that tells when the command was
+// executed and whose start job cannot fail after that (systemd 256, NEWS).
+const versionHandoff = 256
+
+// Exit statuses that systemd itself gives to a process which it could not
+// turn into the command (systemd.exec(5), "Process Exit Codes").
+const (
+	firstSystemdStatus = 200
+	lastSystemdStatus  = 245
+	statusExec         = 203
+)
+
+// neverRan tells a command that systemd could not execute from one that ended
+// at once. The result of the start job alone does not: before systemd 256 a
+// very fast exit makes it "failed" too.
+func neverRan(s *unit.Spec, name, result string, r dbusclient.Reading) error {
+	if result == "done" || result == "" || !r.Read {
+		return nil
+	}
+	if result == "dependency" {
+		return &unit.StartError{Unit: name, Status: statusNoRun, Detail: "a unit that it depends on did not start"}
+	}
+	if r.ExecMainCode == 0 && r.MainPID == 0 {
+		return &unit.StartError{Unit: name, Status: statusNoRun,
+			Detail: fmt.Sprintf("the start job ended as %q with result %q and nothing was executed", result, r.Result)}
+	}
+	code := int(r.ExecMainStatus)
+	if r.ExecMainCode != 1 || code < firstSystemdStatus || code > lastSystemdStatus {
+		return nil
+	}
+	if r.ManagerVersion >= versionHandoff {
+		if !r.HandoffAt.IsZero() {
+			return nil
+		}
+	} else if !explains(s, code) {
+		// The status can be the program's own. We found the file executable
+		// and asked for nothing that could fail, so it is.
+		return nil
+	}
+	e := &unit.StartError{Unit: name, Step: stepName(code), Status: statusNoRun, Detail: fmt.Sprintf("systemd gave the status %d", code)}
+	if code == statusExec {
+		e.Status = statusNoExec
+		if err := Executable(s.Path); err != nil {
+			e.Detail = err.Error()
+			e.Status = execStatus(err)
+		}
+	}
+	return e
+}
+
+// explains reports whether what was asked for can make systemd fail with the
+// status, below systemd 256.
+func explains(s *unit.Spec, code int) bool {
+	if len(s.Properties) > 0 || s.UID != "" || s.GID != "" {
+		return true
+	}
+	return code == statusExec && Executable(s.Path) != nil
+}
+
+func stepName(code int) string {
+	names := map[int]string{
+		200: "CHDIR", 201: "NICE", 202: "FDS", 203: "EXEC", 204: "MEMORY", 205: "LIMITS", 206: "OOM_ADJUST",
+		207: "SIGNAL_MASK", 208: "STDIN", 209: "STDOUT", 210: "CHROOT", 211: "IOPRIO", 212: "TIMERSLACK",
+		213: "SECUREBITS", 214: "SETSCHEDULER", 215: "CPUAFFINITY", 216: "GROUP", 217: "USER", 218: "CAPABILITIES",
+		219: "CGROUP", 220: "SETSID", 221: "CONFIRM", 222: "STDERR", 224: "PAM", 225: "NETWORK", 226: "NAMESPACE",
+		227: "NO_NEW_PRIVILEGES", 228: "SECCOMP", 229: "SELINUX_CONTEXT", 230: "PERSONALITY", 231: "APPARMOR_PROFILE",
+		232: "ADDRESS_FAMILIES", 233: "RUNTIME_DIRECTORY", 235: "CHOWN", 236: "SMACK_PROCESS_LABEL", 237: "KEYRING",
+		238: "STATE_DIRECTORY", 239: "CACHE_DIRECTORY", 240: "LOGS_DIRECTORY", 241: "CONFIGURATION_DIRECTORY",
+		242: "NUMA_POLICY", 243: "CREDENTIALS", 245: "BPF",
+	}
+	return names[code]
+}
+
+// becomeFailed is the error of a handover that did not become the command.
+func becomeFailed(name string, s *unit.Spec, err error) error {
+	e := &unit.StartError{Unit: name, Status: statusNoRun, Detail: err.Error()}
+	var be *keeper.BecomeError
+	if errors.As(err, &be) {
+		e.Step, e.Detail = be.Op, be.Errno.Error()
+		switch be.Op {
+		case "exec":
+			e.Detail = s.Path + ": " + be.Errno.Error()
+			e.Status = execStatus(be.Errno)
+		case "chdir":
+			e.Detail = s.Dir + ": " + be.Errno.Error()
+		}
+	}
+	return e
+}
+
+// execStatus is what a shell exits with when execve fails.
+func execStatus(err error) int {
+	var errno syscall.Errno
+	if errors.As(err, &errno) && (errno == unix.ENOENT || errno == unix.ENOTDIR) {
+		return statusNotFound
+	}
+	return statusNoExec
+}

@@ -1,0 +1,29 @@
+package launch
+
+import (
+	"context"
+
+	"github.com/unitward/unitward/dbusclient"
+)
+
+// Pause freezes every process of the job. The errors are those of Signal.
+func (j *Job) Pause(ctx context.Context) error {
+	return j.act(ctx, "pause", func(u *dbusclient.Unit) error { return u.Freeze(ctx) })
+}
+
+// Resume lets a paused job go on. The errors are those of Signal.
+func (j *Job) Resume(ctx context.Context) error {
+	return j.act(ctx, "resume", func(u *dbusclient.Unit) error { return u.Thaw(ctx) })
+}
+
+// act looks at the job and does something to it when it is still the one
+// that was recorded.
+func (j *Job) act(ctx context.Context, op string, do func(*dbusclient.Unit) error) error {
+	if j.rec.Sealed == nil {
+		j.observe(ctx)
+	}
+	if err := j.actable(op); err != nil {
+		return err
+	}
+	return do(j.unit)
+}

@@ -1,0 +1,269 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/dbusclient/property"
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
+)
+
+// Stdio are the caller's own streams, for a job that inherits them.
+type Stdio struct {
+	In, Out, Err *os.File
+}
+
+// handed is what a start leaves in files until it has been taken.
+type handed struct {
+	files []string
+	await *keeper.Await
+}
+
+func (h *handed) remove() {
+	for _, f := range h.files {
+		os.Remove(f)
+	}
+	if h.await != nil {
+		h.await.Close()
+	}
+}
+
+// The sum of arguments that a manager takes by itself: they become a line of
+// a unit file, and one line of it has at most 1 MiB (systemd LONG_LINE_MAX).
+const (
+	maxDirectArgument = 64 << 10
+	maxDirectCommand  = 128 << 10
+)
+
+// direct reports whether systemd can execute the command as it is. Where a
+// job has a recorder, its environment, directory and limits must not be the
+// recorder's too, so the command is handed over.
+func direct(s *unit.Spec) bool {
+	if !(s.Lifetime == unit.LifetimeCall || s.UID != "" || s.GID != "") {
+		return false
+	}
+	total := 0
+	for _, a := range s.Command {
+		total += len(a)
+		if len(a) > maxDirectArgument || !utf8.ValidString(a) {
+			return false
+		}
+	}
+	if total > maxDirectCommand || !utf8.ValidString(s.Dir) || !utf8.ValidString(s.Path) {
+		return false
+	}
+	for _, kv := range s.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		if !isVariable(name) || !utf8.ValidString(value) {
+			return false
+		}
+	}
+	return true
+}
+
+// isVariable is systemd's own rule for names (environment.d(5)).
+func isVariable(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if !(c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || i > 0 && c >= '0' && c <= '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// service turns a spec into what the manager is asked for, and writes the
+// files that go with it.
+func (l *Launcher) service(ctx context.Context, c *dbusclient.Client, s *unit.Spec, rec *unit.Record, jobDir string, io Stdio) (dbusclient.Service, *handed, error) {
+	svc := dbusclient.Service{
+		Unit: rec.Identity.Unit, Description: s.Description, Slice: s.Slice, Output: s.Output,
+		Grace: s.Grace, Timeout: s.Timeout, KillSignal: s.KillSignal, Leftovers: s.Leftovers,
+		UID: s.UID, GID: s.GID, Nice: s.Nice,
+	}
+	if svc.Slice == "" {
+		svc.Slice = defaultSlice(s.Manager)
+	}
+	if svc.Description == "" {
+		svc.Description = describe(s.Command)
+	}
+	props, err := property.ParseAll(s.Properties)
+	if err != nil {
+		return svc, nil, err
+	}
+	for _, lim := range s.Limits {
+		p, err := property.Parse(lim.Name + "=" + lim.Value)
+		if err != nil {
+			return svc, nil, err
+		}
+		props = append(props, p...)
+	}
+	svc.Properties = props
+	if s.Stdin == unit.InputInherit {
+		svc.Stdin = io.In
+	}
+	if s.Output == unit.OutputInherit {
+		svc.Stdout, svc.Stderr = io.Out, io.Err
+	}
+	if rec.Recorder {
+		svc.StopPost = []string{l.cfg.Self, RecordVerb, jobDir}
+		svc.Privileged = s.UID != "" || s.GID != ""
+		svc.Grace = max(svc.Grace, minRecorderGrace)
+	}
+	h, err := l.hand(ctx, c, s, rec, &svc)
+	return svc, h, err
+}
+
+// The hidden verbs by which a unit executes this program.
+const (
+	// BecomeVerb takes a handover's file: see keeper.Become.
+	BecomeVerb = "_become"
+	// RecordVerb takes a job's directory: see store.RecordExit.
+	RecordVerb = "_record"
+)
+
+func defaultSlice(m unit.Manager) string {
+	if m == unit.ManagerUser {
+		return "app-unitward.slice"
+	}
+	return "unitward.slice"
+}
+
+// hand prepares environment, arguments, directory and limits of the process:
+// systemd's own way where it can carry them, else by a handover.
+func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec, rec *unit.Record, svc *dbusclient.Service) (*handed, error) {
+	dir, err := l.runtimeDir()
+	if err != nil {
+		return nil, err
+	}
+	base := dir + "/" + rec.Identity.Nonce
+	h := &handed{}
+	env := append(slices.Clip(s.Env), unit.JobVariable+"="+rec.Name)
+	if direct(s) {
+		svc.Path, svc.Argv, svc.Dir, svc.Umask, svc.Rlimits = s.Path, s.Command, s.Dir, &s.Umask, s.Rlimits[:]
+		svc.EnvironmentFile = base + ".env"
+		inherited, err := c.Environ(ctx)
+		if err != nil {
+			return nil, err
+		}
+		svc.Unset = unset(inherited, env, rec.Recorder)
+		h.files = []string{svc.EnvironmentFile}
+		if err := writeEnvironment(svc.EnvironmentFile, env); err != nil {
+			h.remove()
+			return nil, err
+		}
+		return h, nil
+	}
+	if s.UID != "" || s.GID != "" {
+		return nil, fmt.Errorf("cannot start %s with --uid or --gid: its arguments or environment cannot be carried by systemd", rec.Identity.Unit)
+	}
+	file, status := base+".handover", base+".status"
+	svc.Path, svc.Argv, svc.Dir = l.cfg.Self, []string{l.cfg.Self, BecomeVerb, file}, "/"
+	if err := keeper.NewHandover(s, env, status).Write(file); err != nil {
+		return nil, err
+	}
+	h.files = []string{file, status}
+	if h.await, err = keeper.Listen(status); err != nil {
+		h.remove()
+		return nil, err
+	}
+	return h, nil
+}
+
+// added are the variables that systemd sets for a service by itself
+// (systemd.exec(5), "Environment Variables in Spawned Processes").
+var added = [...]string{
+	"HOME", "LOGNAME", "USER", "SHELL", "PATH", "LANG", "TERM", "XDG_RUNTIME_DIR", "MANAGERPID", "MANAGERPIDFDID",
+	"SYSTEMD_EXEC_PID", "JOURNAL_STREAM", "INVOCATION_ID", "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS",
+	"LISTEN_FDNAMES", "LISTEN_PIDFDID", "WATCHDOG_PID", "WATCHDOG_USEC", "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE",
+}
+
+// unset lists the variables that the manager would add and that are not the
+// caller's. A recorder cannot do without $INVOCATION_ID.
+func unset(inherited, env []string, recorder bool) []string {
+	have := make(map[string]bool, len(env)+1)
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		have[name] = true
+	}
+	if recorder {
+		have["INVOCATION_ID"] = true
+	}
+	var out []string
+	take := func(name string) {
+		if !have[name] && isVariable(name) {
+			have[name] = true
+			out = append(out, name)
+		}
+	}
+	for _, kv := range inherited {
+		name, _, _ := strings.Cut(kv, "=")
+		take(name)
+	}
+	for _, name := range added {
+		take(name)
+	}
+	return out
+}
+
+// writeEnvironment writes a file for EnvironmentFile= (systemd.exec(5)).
+func writeEnvironment(file string, env []string) error {
+	size := 0
+	for _, kv := range env {
+		size += len(kv) + 8
+	}
+	var b strings.Builder
+	b.Grow(size)
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		b.WriteString(name)
+		b.WriteString(`="`)
+		for i := 0; i < len(value); i++ {
+			if c := value[i]; c == '"' || c == '\\' || c == '`' || c == '$' {
+				b.WriteByte('\\')
+			}
+			b.WriteByte(value[i])
+		}
+		b.WriteString("\"\n")
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot write the job's environment: %w", err)
+	}
+	_, err = f.WriteString(b.String())
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write the job's environment: %w", err)
+	}
+	return nil
+}
+
+// maxDescription is the length of a generated description in bytes.
+const maxDescription = 120
+
+// describe is the command line for people: valid UTF-8, one line, bounded.
+func describe(command []string) string {
+	var b strings.Builder
+	for i, a := range command {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		for _, r := range a {
+			if r < ' ' || r == utf8.RuneError || r == 0x7f {
+				r = '?'
+			}
+			b.WriteRune(r)
+			if b.Len() > maxDescription {
+				return b.String() + "…"
+			}
+		}
+	}
+	return b.String()
+}

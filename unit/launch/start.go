@@ -1,0 +1,287 @@
+package launch
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/verify"
+)
+
+const (
+	// minRecorderGrace is the least TimeoutStopSec= of a service with a
+	// recorder, whose own time it is too (systemd.service(5)). A stop by
+	// unitward keeps to a shorter grace by itself.
+	minRecorderGrace = 2 * time.Second
+	// lostReplyTimeout bounds the search for a start whose reply was lost.
+	lostReplyTimeout = 30 * time.Second
+	// maxRecordedCommand is how much of a command line a record keeps.
+	maxRecordedCommand = 64 << 10
+	// drawTries is how often a generated name is drawn when it is taken.
+	drawTries = 8
+)
+
+// Start starts a job as its own systemd service and returns it once the
+// command was executed. When it fails nothing of the job runs and nothing of
+// it is left, but for a *unit.UnknownOutcomeError, after which the job's
+// record stays for `verify`.
+//
+// Other errors: *unit.NoManagerError, *unit.ExistsError, *unit.UnitExistsError,
+// *unit.AccessError, *unit.PropertyError, *unit.LimitsError, *unit.StartError,
+// the errors of package property, and *store.DirError.
+func (l *Launcher) Start(ctx context.Context, s *unit.Spec, io Stdio) (*Job, error) {
+	c, err := l.client(ctx, s.Manager)
+	if err != nil {
+		return nil, err
+	}
+	if s.RequireLimits {
+		if err := l.require(ctx, c, s.Limits); err != nil {
+			return nil, err
+		}
+	}
+	for try := 1; ; try++ {
+		j, err := l.start(ctx, c, s, io)
+		var taken *unit.ExistsError
+		var unitTaken *unit.UnitExistsError
+		if s.Name == "" && try < drawTries && (errors.As(err, &taken) || errors.As(err, &unitTaken)) {
+			continue // a generated name: draw another
+		}
+		return j, err
+	}
+}
+
+func (l *Launcher) start(ctx context.Context, c *dbusclient.Client, s *unit.Spec, io Stdio) (*Job, error) {
+	rec := l.record(c, s)
+	if err := l.reclaim(ctx, rec.Name); err != nil {
+		return nil, err
+	}
+	entry, err := l.store.Create(rec)
+	if err != nil {
+		return nil, err
+	}
+	j := &Job{l: l, rec: rec, entry: entry, client: c}
+	if err := j.launch(ctx, s, io); err != nil {
+		var unknown *unit.UnknownOutcomeError
+		if !errors.As(err, &unknown) {
+			entry.Remove()
+		}
+		j.Close()
+		return nil, err
+	}
+	return j, nil
+}
+
+// reclaim settles an ended job of the same name, so that the name is free.
+func (l *Launcher) reclaim(ctx context.Context, name string) error {
+	entry, rec, err := l.store.Load(name)
+	var none *unit.NotFoundError
+	if errors.As(err, &none) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	entry.Close()
+	if rec.Sealed != nil {
+		return nil
+	}
+	old, err := l.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer old.Close()
+	rep, err := old.Look(ctx)
+	if err != nil {
+		return err
+	}
+	if rep.State != unit.StateSettled {
+		return &unit.ExistsError{Name: name, State: rep.State}
+	}
+	return nil
+}
+
+// record is who the job will be.
+func (l *Launcher) record(c *dbusclient.Client, s *unit.Spec) *unit.Record {
+	name := s.Name
+	if name == "" {
+		name = unit.NewName(s.Command[0], random(4))
+	}
+	return &unit.Record{
+		Schema: unit.RecordSchema, Name: name,
+		Identity: unit.Identity{
+			Host: l.host.machine, Boot: l.host.boot, UID: l.cfg.UID, Isolation: verify.IsolationService,
+			Manager: s.Manager, Unit: name + ".service", Nonce: random(16),
+		},
+		Command: recorded(s.Command), Cwd: s.Dir, Owner: s.Owner, OwnerPID: s.OwnerPID, Lifetime: s.Lifetime,
+		Leftovers: s.Leftovers, Timeout: s.Timeout, Grace: s.Grace, KillSignal: s.KillSignal,
+		CreatedAt: time.Now(),
+		// Whoever stays with the job can read the exit from the manager, as
+		// long as the connection can hold the unit loaded.
+		Recorder: s.Lifetime != unit.LifetimeCall || !c.References(),
+	}
+}
+
+func random(bytes int) string {
+	b := make([]byte, bytes)
+	rand.Read(b) // never fails (crypto/rand)
+	return hex.EncodeToString(b)
+}
+
+// recorded is the command as the record keeps it: JSON is UTF-8, and a record
+// is bounded.
+func recorded(command []string) []string {
+	left := maxRecordedCommand
+	out := make([]string, 0, len(command))
+	for i, a := range command {
+		if len(a) > left {
+			return append(out, fmt.Sprintf("… (%d more arguments)", len(command)-i))
+		}
+		left -= len(a)
+		out = append(out, a)
+	}
+	return out
+}
+
+// launch makes the unit and fills in who the job turned out to be.
+func (j *Job) launch(ctx context.Context, s *unit.Spec, io Stdio) error {
+	svc, h, err := j.l.service(ctx, j.client, s, j.rec, j.entry.Dir(), io)
+	if err != nil {
+		return err
+	}
+	defer h.remove()
+	if err := j.watchLifetime(s, &svc); err != nil {
+		return err
+	}
+	j.unit, err = j.client.StartService(ctx, svc)
+	var unknown *unit.UnknownOutcomeError
+	if errors.As(err, &unknown) {
+		err = j.recover(ctx, unknown)
+	}
+	if err != nil {
+		j.guardEnd()
+		return err
+	}
+	result, err := j.unit.Started(ctx)
+	if err != nil {
+		j.abandon()
+		return fmt.Errorf("cannot await the start of %s: %w", svc.Unit, err)
+	}
+	r := j.unit.Read(ctx)
+	if h.await != nil && result == "done" {
+		err := h.await.Executed(func() bool { r = j.unit.Read(ctx); return r.Read && r.ExecMainCode != 0 })
+		if err != nil {
+			j.abandon()
+			return becomeFailed(svc.Unit, s, err)
+		}
+	}
+	if err := neverRan(s, svc.Unit, result, r); err != nil {
+		j.abandon()
+		return err
+	}
+	return j.identify(s, r)
+}
+
+// watchLifetime starts the guard that ends the job with the call or the owner.
+func (j *Job) watchLifetime(s *unit.Spec, svc *dbusclient.Service) (err error) {
+	switch s.Lifetime {
+	case unit.LifetimeCall:
+		j.guard, err = keeper.GuardSelf()
+	case unit.LifetimeOwner:
+		j.guard, err = keeper.GuardProcess(s.OwnerPID)
+	default:
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	svc.Scope, svc.GuardPID = dbusclient.GuardScope(j.rec.Identity.Nonce), j.guard.PID
+	return nil
+}
+
+func (j *Job) guardEnd() {
+	if j.guard != nil {
+		j.guard.Kill()
+		j.guard = nil
+	}
+}
+
+// abandon ends a unit of which nothing may go on: its start failed. What it
+// left is not a job.
+func (j *Job) abandon() {
+	ctx, cancel := context.WithTimeout(context.Background(), lostReplyTimeout)
+	defer cancel()
+	j.unit.Kill(ctx, dbusclient.WhoAll, sigKill)
+	j.unit.Stop(ctx)
+	j.guardEnd()
+}
+
+// recover looks a unit up whose start was never answered. It is ours when it
+// carries our nonce; when there is none, nothing was started.
+func (j *Job) recover(ctx context.Context, lost *unit.UnknownOutcomeError) error {
+	ctx, cancel := context.WithTimeout(ctx, lostReplyTimeout)
+	defer cancel()
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		u, err := j.client.Open(ctx, j.rec.Identity.Unit)
+		if err == nil {
+			j.unit = u
+			r := u.Read(ctx)
+			ours, cerr := u.Carries(ctx, j.rec.Identity.Nonce)
+			switch {
+			case cerr == nil && r.Read && r.LoadState == "loaded" && ours:
+				return nil
+			case cerr == nil && r.Read:
+				// It answers, after the connection was made anew: a request
+				// that was still under way has been carried out by now.
+				return fmt.Errorf("cannot start %s: the request was lost (%w)", j.rec.Identity.Unit, errLostRequest)
+			}
+			u.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return lost
+		case <-time.After(pause):
+		}
+	}
+}
+
+var errLostRequest = errors.New("the manager never got it")
+
+// identify records who the job turned out to be.
+func (j *Job) identify(s *unit.Spec, r dbusclient.Reading) error {
+	id := j.rec.Identity
+	id.InvocationID, id.Cgroup, id.PID = r.InvocationID, r.ControlGroup, r.MainPID
+	if h := j.l.hierarchy(); h != nil && id.Cgroup != "" {
+		if g, err := h.Lookup(id.Cgroup); err == nil {
+			id.CgroupInode = g.Inode
+		}
+	}
+	if id.PID != 0 {
+		id.StartTime, _ = keeper.StartTime(id.PID) // gone already: the exit will say
+	}
+	started := r.MainStartAt
+	if started.IsZero() {
+		started = time.Now()
+	}
+	limits := j.readLimits(s.Limits, id)
+	rec, err := j.entry.Update(false, func(rec *unit.Record) {
+		rec.Identity, rec.StartedAt, rec.Limits = id, &started, limits
+	})
+	if err != nil {
+		// The job runs and cannot be found again: nothing may be lost.
+		j.abandon()
+		return err
+	}
+	j.rec = rec
+	if i := slices.IndexFunc(limits, func(lim unit.Limit) bool { return !lim.Applied }); i >= 0 && s.RequireLimits {
+		j.abandon()
+		return &unit.LimitsError{Limit: limits[i]}
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package unit
+
+import (
+	"fmt"
+	"strings"
+)
+
+const (
+	// MaxName is the longest job name in bytes. Unit names end at 255 bytes
+	// (systemd.unit(5)); the rest is room for suffixes of ours.
+	MaxName = 200
+	// maxCommand is how much of a command's name goes into a generated name.
+	maxCommand = 40
+)
+
+// NameError says that a name cannot be a job's name. It matches ErrUsage.
+type NameError struct {
+	Name   string
+	Reason string
+}
+
+func (e *NameError) Error() string {
+	return fmt.Sprintf("cannot use the name %q: %s", cut(e.Name, 60), e.Reason)
+}
+
+// Hint proposes the way out.
+func (e *NameError) Hint() []string {
+	return []string{`a name has 1 to 200 characters of A-Z a-z 0-9 : _ . - (and \xNN escapes) and does not start with "." or "-"`}
+}
+
+// Is makes a NameError a usage error.
+func (e *NameError) Is(target error) bool { return target == ErrUsage }
+
+// ParseName checks a job's name and returns it without the suffix of its
+// unit: "foo" and "foo.service" both name job foo. A name is refused, never
+// changed, so that what the user typed is what systemctl shows.
+func ParseName(s string) (string, error) {
+	name := strings.TrimSuffix(s, ".service")
+	bad := func(format string, args ...any) (string, error) {
+		return "", &NameError{Name: s, Reason: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case name == "":
+		return bad("it is empty")
+	case len(name) > MaxName:
+		return bad("it has %d bytes, at most %d are allowed", len(name), MaxName)
+	case name[0] == '.' || name[0] == '-':
+		return bad("it starts with %q", name[0])
+	}
+	for _, suffix := range otherSuffixes {
+		if strings.HasSuffix(name, suffix) {
+			return bad("it ends with %s, which is another type of unit", suffix)
+		}
+	}
+	for i := 0; i < len(name); i++ {
+		switch c := name[i]; {
+		case isNameByte(c):
+		case c == '\\' && i+3 < len(name) && name[i+1] == 'x' && isHex(name[i+2]) && isHex(name[i+3]):
+			i += 3
+		default:
+			return bad("it has the byte %q", string(rune(c)))
+		}
+	}
+	return name, nil
+}
+
+// otherSuffixes are the unit types that are not a job's (systemd.unit(5)).
+var otherSuffixes = [...]string{
+	".scope", ".slice", ".socket", ".target", ".timer", ".path", ".mount", ".automount", ".swap", ".device",
+}
+
+func isNameByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == ':' || c == '_' || c == '.' || c == '-'
+}
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+}
+
+// NewName returns unitward-COMMAND-RANDOM for a command and the random digits
+// given. Bytes of the command that no name may have become "_".
+func NewName(command, random string) string {
+	base := command[strings.LastIndexByte(command, '/')+1:]
+	safe := []byte(cut(base, maxCommand))
+	for i, c := range safe {
+		if !isNameByte(c) {
+			safe[i] = '_'
+		}
+	}
+	if len(safe) == 0 {
+		safe = []byte("job")
+	}
+	return "unitward-" + string(safe) + "-" + random
+}
+
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n]
+}

@@ -1,0 +1,196 @@
+package unit
+
+import (
+	"time"
+
+	"github.com/unitward/unitward/verify"
+)
+
+// RecordSchema names the version of the record's form.
+const RecordSchema = "unitward.job/1"
+
+// Record is what is written down about a job: before the start who it will
+// be, after it who it is, and once it is confirmed, the sealed report.
+type Record struct {
+	Schema   string   `json:"schema"`
+	Name     string   `json:"name"`
+	Identity Identity `json:"identity"`
+
+	Command    []string      `json:"command"`
+	Cwd        string        `json:"cwd"`
+	Owner      string        `json:"owner"`
+	OwnerPID   int           `json:"owner_pid,omitempty"`
+	Lifetime   Lifetime      `json:"lifetime"`
+	Leftovers  Leftovers     `json:"leftovers"`
+	Timeout    time.Duration `json:"timeout_ns"`
+	Grace      time.Duration `json:"grace_ns"`
+	KillSignal int           `json:"kill_signal"`
+	Limits     []Limit       `json:"limits,omitempty"`
+
+	// CreatedAt is when the record was made, before the start was requested.
+	CreatedAt time.Time `json:"created_at"`
+	// StartedAt is when the main process started; nil until known.
+	StartedAt *time.Time `json:"started_at,omitempty"`
+	// Recorder is true when the unit writes down its own exit.
+	Recorder bool `json:"recorder"`
+	// Stop is what was done to end it.
+	Stop Stop `json:"stop"`
+	// Sealed is the final report; nil until the job is confirmed. The
+	// evidence behind it may be gone by the time it is read.
+	Sealed *Report `json:"sealed,omitempty"`
+}
+
+// Report says what verdict v, reached by observation o, means for the job.
+func (r *Record) Report(o verify.Observation, v verify.Verdict) Report {
+	rep := Report{
+		Schema: ReportSchema, Name: r.Name, Isolation: r.Identity.Isolation, Manager: r.Identity.Manager,
+		Unit: r.Identity.Unit, InvocationID: r.Identity.InvocationID, Cgroup: r.Identity.Cgroup,
+		BootID: r.Identity.Boot, Host: r.Identity.Host, Command: r.Command, Cwd: r.Cwd,
+		Owner: r.Owner, Lifetime: r.Lifetime, PID: r.Identity.PID,
+		StartedAt: r.StartedAt, Confirmed: v.Confirmed, Grade: v.Grade,
+		Missing: append([]verify.Missing{}, v.Missing...),
+		Stop:    r.Stop, Limits: append([]Limit{}, r.Limits...),
+		Exit:     exitFact(v.Exit),
+		Tree:     TreeFact{Empty: v.Tree.Empty, Source: v.Tree.Source, At: moment(v.Tree.At), Members: append([]verify.Member{}, v.Tree.Members...)},
+		LeftUnit: []verify.Member{},
+	}
+	if rep.Stop.Steps == nil {
+		rep.Stop.Steps = []Step{}
+	}
+	if v.Remedy != "" {
+		rep.Remedy = &v.Remedy
+	}
+	rep.State = r.state(o, v)
+	rep.Streams = streams(v)
+	if ended := r.endedAt(o, v); ended != nil {
+		rep.EndedAt = ended
+		if r.StartedAt != nil {
+			ms := max(ended.Sub(*r.StartedAt).Milliseconds(), 0)
+			rep.DurationMS = &ms
+		}
+	}
+	if v.Exit.Known {
+		reason := r.reason(o, v)
+		rep.Reason = &reason
+	} else if v.Lost {
+		reason := ReasonUnknown
+		rep.Reason = &reason
+	}
+	return rep
+}
+
+// StartFailed is the report of a job of which nothing ran.
+func (r *Record) StartFailed(at time.Time, detail string) Report {
+	v := verify.Verdict{
+		Tree:      verify.Tree{Empty: true, Source: "nothing was started", At: at},
+		Confirmed: true, Grade: verify.GradeProven,
+	}
+	rep := r.Report(verify.Observation{At: at}, v)
+	reason := ReasonStartFailed
+	rep.State, rep.Reason, rep.Exit.Source, rep.EndedAt = StateSettled, &reason, detail, &at
+	return rep
+}
+
+func (r *Record) state(o verify.Observation, v verify.Verdict) State {
+	switch {
+	case v.Confirmed:
+		return StateSettled
+	case v.Lost || o.Identity.State != verify.IdentitySame:
+		return StateUnknown
+	case r.Stop.RequestedAt != nil:
+		return StateStopping
+	case v.Exit.Known:
+		return StateEnded
+	case r.Identity.InvocationID == "":
+		return StateStarting
+	case o.Unit.Read, o.Cgroup.State == verify.CgroupPopulated:
+		return StateRunning
+	}
+	return StateUnknown
+}
+
+// endedAt is when the last of the job ended, as far as it is known.
+func (r *Record) endedAt(o verify.Observation, v verify.Verdict) *time.Time {
+	switch {
+	case !v.Confirmed:
+		return nil
+	case !o.Unit.InactiveEnterAt.IsZero():
+		return &o.Unit.InactiveEnterAt
+	case o.Recorded != nil:
+		return &o.Recorded.At
+	}
+	return moment(o.At)
+}
+
+// reason says why the job ended, from the exit and from systemd's Result,
+// which alone would not do: a death by TERM counts as "success" there, and
+// "timeout" is also the Result of a stop that had to kill.
+func (r *Record) reason(o verify.Observation, v verify.Verdict) Reason {
+	result := o.Unit.Result
+	if o.Recorded != nil && (!o.Unit.Read || o.Unit.InvocationID != r.Identity.InvocationID) {
+		result = o.Recorded.ServiceResult
+	}
+	switch {
+	case result == "timeout" && r.ranFor(o, v) >= r.Timeout && r.Timeout > 0:
+		return ReasonTimeout
+	case r.Stop.By != nil && *r.Stop.By == string(ReasonTimeout):
+		return ReasonTimeout
+	case result == "oom-kill":
+		return ReasonOOM
+	case r.Stop.RequestedAt != nil:
+		return ReasonCancelled
+	case v.Exit.Signal != 0:
+		return ReasonSignaled
+	case v.Exit.Code != 0:
+		return ReasonFailed
+	}
+	return ReasonCompleted
+}
+
+// ranFor is how long the timeout had to fire in: to the main process's end,
+// or to the unit's where the job is its whole tree.
+func (r *Record) ranFor(o verify.Observation, v verify.Verdict) time.Duration {
+	if r.StartedAt == nil {
+		return 0
+	}
+	end := v.Exit.At
+	switch {
+	case r.Leftovers != LeftoversKill && !o.Unit.InactiveEnterAt.IsZero():
+		end = o.Unit.InactiveEnterAt
+	case !o.Unit.MainExitAt.IsZero():
+		end = o.Unit.MainExitAt
+	}
+	return end.Sub(*r.StartedAt)
+}
+
+func exitFact(e verify.Exit) ExitFact {
+	f := ExitFact{Known: e.Known, CoreDumped: e.CoreDumped, Source: e.Source, At: moment(e.At)}
+	switch {
+	case !e.Known:
+		f.At = nil
+	case e.Signal != 0:
+		name := verify.SignalName(e.Signal)
+		f.Signal = &name
+	default:
+		f.Code = &e.Code
+	}
+	return f
+}
+
+func streams(v verify.Verdict) StreamsFact {
+	s := StreamsFact{State: "open", At: moment(v.Tree.At)}
+	switch {
+	case v.Tree.Empty:
+		s.State = "closed" // no process of the job is left that could write
+	case v.Exit.Known:
+		s.State = "held"
+	}
+	return s
+}
+
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

@@ -1,0 +1,138 @@
+package unit
+
+import (
+	"time"
+
+	"github.com/unitward/unitward/verify"
+)
+
+// ReportSchema names the version of the report's form.
+const ReportSchema = "unitward.report/1"
+
+// State is where a job stands.
+type State string
+
+const (
+	// StateStarting: recorded, and not yet known to run.
+	StateStarting State = "starting"
+	// StateRunning: the main process runs.
+	StateRunning State = "running"
+	// StateStopping: a stop was requested and is not proven yet.
+	StateStopping State = "stopping"
+	// StateEnded: the exit is known, the tree is not proven empty.
+	StateEnded State = "ended"
+	// StateSettled: confirmed and sealed.
+	StateSettled State = "settled"
+	// StateUnknown: the evidence does not say.
+	StateUnknown State = "unknown"
+)
+
+// Reason is why a job ended. A number never stands for a reason.
+type Reason string
+
+const (
+	ReasonCompleted   Reason = "completed"
+	ReasonFailed      Reason = "failed"
+	ReasonSignaled    Reason = "signaled"
+	ReasonTimeout     Reason = "timeout"
+	ReasonOOM         Reason = "oom"
+	ReasonOutputLimit Reason = "output-limit"
+	ReasonCancelled   Reason = "cancelled"
+	ReasonStartFailed Reason = "start-failed"
+	ReasonUnknown     Reason = "unknown"
+)
+
+// Report is what is known of a job, the same object wherever unitward speaks
+// of one.
+type Report struct {
+	Schema       string           `json:"schema"`
+	Name         string           `json:"name"`
+	State        State            `json:"state"`
+	Isolation    string           `json:"isolation"`
+	Manager      Manager          `json:"manager,omitempty"`
+	Unit         string           `json:"unit"`
+	InvocationID string           `json:"invocation_id,omitempty"`
+	Cgroup       string           `json:"cgroup,omitempty"`
+	BootID       string           `json:"boot_id"`
+	Host         string           `json:"host"`
+	Command      []string         `json:"command"`
+	Cwd          string           `json:"cwd"`
+	Owner        string           `json:"owner"`
+	Lifetime     Lifetime         `json:"lifetime"`
+	PID          int              `json:"pid"`
+	StartedAt    *time.Time       `json:"started_at"`
+	EndedAt      *time.Time       `json:"ended_at"`
+	DurationMS   *int64           `json:"duration_ms"`
+	Reason       *Reason          `json:"reason"`
+	Exit         ExitFact         `json:"exit"`
+	Streams      StreamsFact      `json:"streams"`
+	Tree         TreeFact         `json:"tree"`
+	Confirmed    bool             `json:"confirmed"`
+	Grade        verify.Grade     `json:"grade"`
+	Missing      []verify.Missing `json:"missing"`
+	Remedy       *string          `json:"remedy"`
+	Stop         Stop             `json:"stop"`
+	Limits       []Limit          `json:"limits"`
+	Usage        Usage            `json:"usage"`
+	LeftUnit     []verify.Member  `json:"left_unit"`
+}
+
+// ExitFact is how the main process ended.
+type ExitFact struct {
+	Known bool `json:"known"`
+	// Code is the exit code; nil when a signal ended it or it is not known.
+	Code *int `json:"code"`
+	// Signal is the signal's name without SIG; nil when it exited.
+	Signal     *string    `json:"signal"`
+	CoreDumped bool       `json:"core_dumped"`
+	Source     string     `json:"source"`
+	At         *time.Time `json:"at"`
+}
+
+// StreamsFact is whether all writers of the job's output have closed it.
+type StreamsFact struct {
+	// State is "open" while the job runs, "held" when processes that are left
+	// may hold the output, "closed" when none is left.
+	State        string     `json:"state"`
+	StdoutBytes  *int64     `json:"stdout_bytes"`
+	StderrBytes  *int64     `json:"stderr_bytes"`
+	DroppedBytes *int64     `json:"dropped_bytes"`
+	At           *time.Time `json:"at"`
+}
+
+// TreeFact is whether a process is left in the unit.
+type TreeFact struct {
+	Empty   bool            `json:"empty"`
+	Source  string          `json:"source"`
+	At      *time.Time      `json:"at"`
+	Members []verify.Member `json:"members"`
+}
+
+// Stop is what was done to end the job.
+type Stop struct {
+	// RequestedAt is nil when nobody asked for an end.
+	RequestedAt *time.Time `json:"requested_at"`
+	// By is who asked: "stop", "signal", "timeout", "leftovers", "owner".
+	By    *string `json:"by"`
+	Steps []Step  `json:"steps"`
+}
+
+// Step is one thing done to end a job.
+type Step struct {
+	At time.Time `json:"at"`
+	// Action is "TERM", "KILL" or another signal's name.
+	Action string `json:"action"`
+	// Sufficed is true when the unit was empty before the next step was due.
+	Sufficed bool `json:"sufficed"`
+	// Detail says who acted and what went wrong; it may be empty.
+	Detail string `json:"detail,omitempty"`
+}
+
+// Usage is what the job used; nil is not known.
+type Usage struct {
+	// CPUNanoseconds is user and system time together.
+	CPUNanoseconds *uint64 `json:"cpu_ns"`
+	// MemoryPeak is in bytes.
+	MemoryPeak *uint64 `json:"memory_peak"`
+	TasksPeak  *uint64 `json:"tasks_peak"`
+}

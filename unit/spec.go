@@ -1,0 +1,167 @@
+package unit
+
+import (
+	"fmt"
+	"time"
+)
+
+// Manager names the systemd manager that holds a job's unit.
+type Manager string
+
+const (
+	// ManagerUser is the caller's own user manager.
+	ManagerUser Manager = "user"
+	// ManagerSystem is PID 1.
+	ManagerSystem Manager = "system"
+)
+
+// Leftovers says what happens to processes that are left when the main
+// process has ended.
+type Leftovers string
+
+const (
+	// LeftoversKill ends them: TERM, the grace, KILL.
+	LeftoversKill Leftovers = "kill"
+	// LeftoversWait waits for them; the job ends with the last of them.
+	LeftoversWait Leftovers = "wait"
+	// LeftoversKeep leaves them in the unit and reports them.
+	LeftoversKeep Leftovers = "keep"
+)
+
+// Lifetime says what ends a job that does not end by itself.
+type Lifetime string
+
+const (
+	// LifetimeCall ends the job with the call that started it.
+	LifetimeCall Lifetime = "call"
+	// LifetimeOwner ends it with the process Spec.OwnerPID.
+	LifetimeOwner Lifetime = "owner"
+	// LifetimeDetached lets it go on.
+	LifetimeDetached Lifetime = "detached"
+)
+
+// Input says where a job's standard input comes from.
+type Input string
+
+const (
+	// InputNull is /dev/null.
+	InputNull Input = "null"
+	// InputInherit is the caller's own.
+	InputInherit Input = "inherit"
+)
+
+// Output says where a job's standard output and error go.
+type Output string
+
+const (
+	// OutputInherit is the caller's own.
+	OutputInherit Output = "inherit"
+	// OutputJournal is the journal.
+	OutputJournal Output = "journal"
+	// OutputNull is /dev/null.
+	OutputNull Output = "null"
+)
+
+// DefaultGrace is the time between TERM and KILL when none was asked for.
+const DefaultGrace = 10 * time.Second
+
+// Rlimit is one resource limit of the job, as getrlimit(2) has it; ^uint64(0)
+// is RLIM_INFINITY.
+type Rlimit struct {
+	Soft, Hard uint64
+}
+
+// RlimitNames are the resource limits by their number on Linux
+// (getrlimit(2)), named as in systemd's Limit… properties.
+var RlimitNames = [...]string{
+	"CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE",
+	"MEMLOCK", "AS", "LOCKS", "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO", "RTTIME",
+}
+
+// Spec is a job as it was asked for. Launching it changes nothing in it.
+type Spec struct {
+	// Name is the job's name; empty draws one.
+	Name string
+	// Command is the argument vector, byte for byte; it has at least the
+	// command's name.
+	Command []string
+	// Path is the absolute path of the executable.
+	Path string
+	// Dir is the absolute working directory.
+	Dir string
+	// Env is the whole environment of the job, as KEY=VALUE.
+	Env []string
+	// Umask is the file mode creation mask.
+	Umask uint32
+	// Rlimits are the resource limits in the order of RlimitNames.
+	Rlimits [len(RlimitNames)]Rlimit
+
+	// Manager is the manager to ask.
+	Manager Manager
+	// Slice is the slice unit; empty is the default of the manager.
+	Slice string
+	// Description is shown by systemctl; empty is the command line.
+	Description string
+	// Properties are further unit properties as NAME=VALUE in the syntax of
+	// unit files, in the order given.
+	Properties []string
+	// UID and GID name the user and group to run as; empty is the manager's.
+	UID, GID string
+	// Nice is the scheduling priority from -20 to 19; nil is the manager's.
+	Nice *int
+
+	// Timeout ends the job when it runs longer; 0 is never.
+	Timeout time.Duration
+	// Grace is the time between TERM and KILL.
+	Grace time.Duration
+	// KillSignal is what a stop sends first; 0 is SIGTERM.
+	KillSignal int
+	Leftovers  Leftovers
+	Lifetime   Lifetime
+	// Owner is a label of the caller's session; it may be empty.
+	Owner string
+	// OwnerPID is the process whose end ends a job of LifetimeOwner.
+	OwnerPID int
+
+	// Limits are the resource limits of the unit as asked for.
+	Limits []LimitAsked
+	// RequireLimits refuses to run the job where a limit would not hold.
+	RequireLimits bool
+
+	Stdin  Input
+	Output Output
+}
+
+// LimitAsked is a limit of the unit as the user gave it.
+type LimitAsked struct {
+	// Name is systemd's property name: MemoryMax, TasksMax or CPUQuota.
+	Name string
+	// Value is the value in the syntax of systemd.resource-control(5).
+	Value string
+}
+
+// Limit is a limit of the unit with what was found of it.
+type Limit struct {
+	Name string `json:"name"`
+	// Asked is the value as the user gave it.
+	Asked string `json:"asked"`
+	// Applied is true when the kernel's file holds a limit.
+	Applied bool `json:"applied"`
+	// Found is that file's content, or why there is none.
+	Found string `json:"found"`
+}
+
+// LimitsError says that a limit cannot hold here and that, as
+// Spec.RequireLimits asks, nothing was run.
+type LimitsError struct {
+	Limit Limit
+}
+
+func (e *LimitsError) Error() string {
+	return fmt.Sprintf("cannot apply %s=%s: %s", e.Limit.Name, e.Limit.Asked, e.Limit.Found)
+}
+
+// Hint proposes the way out.
+func (e *LimitsError) Hint() []string {
+	return []string{"leave out --require-limits to run without it, or have the controller delegated; unitward doctor shows which are"}
+}

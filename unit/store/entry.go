@@ -1,0 +1,184 @@
+package store
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/unitward/unitward/unit"
+)
+
+const (
+	recordFile  = "job.json"
+	exitFile    = "exit.json"
+	lockFile    = "lock"
+	trashPrefix = ".trash-"
+
+	// maxRecord bounds what is read of one record.
+	maxRecord = 1 << 20
+)
+
+// Entry is one job's directory.
+type Entry struct {
+	store *Store
+	name  string
+	dir   *os.Root
+}
+
+// CorruptError says that a record cannot be believed.
+type CorruptError struct {
+	File string
+	Err  error
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("cannot believe the record %s: %v", e.File, e.Err)
+}
+
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// Hint proposes the way out.
+func (e *CorruptError) Hint() []string {
+	return []string{"look at the unit itself with systemctl; remove the directory by hand when nothing of it runs"}
+}
+
+// Dir is the entry's directory.
+func (e *Entry) Dir() string { return filepath.Join(e.store.dir, e.name) }
+
+// Close releases the entry; the directory stays.
+func (e *Entry) Close() error { return e.dir.Close() }
+
+// Record reads the record. The error is a *unit.NotFoundError when it is
+// gone, or a *CorruptError.
+func (e *Entry) Record() (*unit.Record, error) {
+	var rec unit.Record
+	err := e.read(recordFile, &rec)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &unit.NotFoundError{Name: e.name, Dir: e.store.dir}
+	}
+	if err == nil && rec.Schema != unit.RecordSchema {
+		err = fmt.Errorf("its schema is %q, not %q", rec.Schema, unit.RecordSchema)
+	}
+	if err == nil && rec.Name != e.name {
+		err = fmt.Errorf("it speaks of job %q", rec.Name)
+	}
+	if err != nil {
+		return nil, &CorruptError{filepath.Join(e.Dir(), recordFile), err}
+	}
+	return &rec, nil
+}
+
+// Update changes the record under the entry's lock: change gets the record as
+// it is on disk now. It returns the record as written. durable waits for the
+// disk, for what must outlive a crash of the host.
+func (e *Entry) Update(durable bool, change func(*unit.Record)) (*unit.Record, error) {
+	l, err := e.dir.OpenFile(lockFile, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, &DirError{e.Dir(), err}
+	}
+	defer l.Close()
+	if err := lock(l); err != nil {
+		return nil, &DirError{e.Dir(), err}
+	}
+	rec, err := e.Record()
+	if err != nil {
+		return nil, err
+	}
+	change(rec)
+	return rec, e.write(recordFile, rec, durable)
+}
+
+// Remove drops the entry. The directory disappears at once, whole.
+func (e *Entry) Remove() error {
+	trash := trashPrefix + rand.Text()
+	if err := e.store.root.Rename(e.name, trash); err != nil {
+		return &DirError{e.Dir(), err}
+	}
+	if err := e.store.root.RemoveAll(trash); err != nil {
+		return &DirError{e.Dir(), err}
+	}
+	return nil
+}
+
+func (e *Entry) read(name string, into any) error {
+	f, err := e.dir.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("it is not a regular file")
+	}
+	if err := owned(info); err != nil {
+		return err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
+	if err != nil {
+		return err
+	}
+	if len(b) > maxRecord {
+		return fmt.Errorf("it has more than %d bytes", maxRecord)
+	}
+	return json.Unmarshal(b, into)
+}
+
+// write replaces a file at once: a reader sees the old content or the new.
+func (e *Entry) write(name string, v any, durable bool) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("cannot encode %s: %w", filepath.Join(e.Dir(), name), err)
+	}
+	if len(b) > maxRecord {
+		return fmt.Errorf("cannot write %s: it would have %d bytes, at most %d are allowed", filepath.Join(e.Dir(), name), len(b), maxRecord)
+	}
+	if err := e.replace(name, b, durable); err != nil {
+		return &DirError{e.Dir(), err}
+	}
+	return nil
+}
+
+func (e *Entry) replace(name string, b []byte, durable bool) (err error) {
+	temp := "." + name + "-" + rand.Text()
+	f, err := e.dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			e.dir.Remove(temp)
+		}
+	}()
+	_, err = f.Write(b)
+	if err == nil && durable {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = e.dir.Rename(temp, name)
+	}
+	if err == nil && durable {
+		err = e.syncDir()
+	}
+	return err
+}
+
+func (e *Entry) syncDir() error {
+	d, err := e.dir.Open(".")
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

@@ -1,0 +1,65 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/unitward/unitward/verify"
+)
+
+// exitSchema names the version of exit.json.
+const exitSchema = "unitward.exit/1"
+
+// exitRecord is exit.json: systemd's words, unjudged.
+type exitRecord struct {
+	Schema        string    `json:"schema"`
+	InvocationID  string    `json:"invocation_id"`
+	ExitCode      string    `json:"exit_code"`
+	ExitStatus    string    `json:"exit_status"`
+	ServiceResult string    `json:"service_result"`
+	At            time.Time `json:"at"`
+}
+
+// RecordExit writes down the exit that systemd hands to ExecStopPost= in the
+// environment (systemd.exec(5): $EXIT_CODE, $EXIT_STATUS, $SERVICE_RESULT,
+// $INVOCATION_ID), in the job directory dir.
+func RecordExit(dir string, getenv func(string) string, now time.Time) error {
+	s, err := os.OpenRoot(filepath.Dir(dir))
+	if err != nil {
+		return &DirError{dir, err}
+	}
+	defer s.Close()
+	name := filepath.Base(dir)
+	job, err := s.OpenRoot(name)
+	if err != nil {
+		return &DirError{dir, err}
+	}
+	e := &Entry{store: &Store{dir: filepath.Dir(dir), root: s}, name: name, dir: job}
+	defer e.Close()
+	return e.write(exitFile, &exitRecord{
+		Schema: exitSchema, InvocationID: getenv("INVOCATION_ID"), ExitCode: getenv("EXIT_CODE"),
+		ExitStatus: getenv("EXIT_STATUS"), ServiceResult: getenv("SERVICE_RESULT"), At: now,
+	}, true)
+}
+
+// Recorded reads what the job's recorder wrote. It is nil when it has not
+// written. The error is a *CorruptError.
+func (e *Entry) Recorded() (*verify.Recorded, error) {
+	var x exitRecord
+	err := e.read(exitFile, &x)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, &CorruptError{filepath.Join(e.Dir(), exitFile), err}
+	case x.Schema != exitSchema:
+		return nil, &CorruptError{filepath.Join(e.Dir(), exitFile), errors.New("its schema is " + x.Schema)}
+	}
+	return &verify.Recorded{
+		InvocationID: x.InvocationID, ExitCode: x.ExitCode, ExitStatus: x.ExitStatus,
+		ServiceResult: x.ServiceResult, At: x.At,
+	}, nil
+}

@@ -1,0 +1,249 @@
+// Package store keeps the records of jobs on disk, one directory a job, for
+// any later process of the same user to find.
+//
+// Nobody's word but unitward's own counts: a directory or file that is a
+// link, that another user owns or that others may read is reported and never
+// believed.
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/unit"
+)
+
+// Store is a directory of jobs.
+type Store struct {
+	dir  string
+	root *os.Root
+}
+
+// DefaultDir is where the records of a user are: $UNITWARD_STATE_DIR, else
+// /var/lib/unitward for root, else $XDG_STATE_HOME/unitward, else
+// ~/.local/state/unitward. It is empty when none of them is known.
+func DefaultDir(getenv func(string) string, uid int) string {
+	if d := getenv("UNITWARD_STATE_DIR"); d != "" {
+		return d
+	}
+	if uid == 0 {
+		return "/var/lib/unitward"
+	}
+	if d := getenv("XDG_STATE_HOME"); filepath.IsAbs(d) {
+		return filepath.Join(d, "unitward")
+	}
+	if d := getenv("HOME"); filepath.IsAbs(d) {
+		return filepath.Join(d, ".local", "state", "unitward")
+	}
+	return ""
+}
+
+// DirError says that the state directory cannot be used.
+type DirError struct {
+	Dir string
+	Err error
+}
+
+func (e *DirError) Error() string {
+	return fmt.Sprintf("cannot use the state directory %s: %v", e.Dir, e.Err)
+}
+
+func (e *DirError) Unwrap() error { return e.Err }
+
+// Hint proposes the way out.
+func (e *DirError) Hint() []string {
+	return []string{"name another with --state-dir or UNITWARD_STATE_DIR: a directory of yours with mode 0700"}
+}
+
+// Open opens the store in dir, an absolute path, and makes the directory with
+// mode 0700 where it is missing. The error is a *DirError.
+func Open(dir string) (*Store, error) {
+	if !filepath.IsAbs(dir) {
+		return nil, &DirError{dir, errors.New("its path is not absolute")}
+	}
+	jobs := filepath.Join(dir, "jobs")
+	root, err := os.OpenRoot(jobs)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(jobs, 0o700); err != nil {
+			return nil, &DirError{dir, err}
+		}
+		root, err = os.OpenRoot(jobs)
+	}
+	if err != nil {
+		return nil, &DirError{dir, err}
+	}
+	for _, d := range []string{dir, jobs} {
+		if err := private(d); err != nil {
+			root.Close()
+			return nil, &DirError{d, err}
+		}
+	}
+	return &Store{dir: jobs, root: root}, nil
+}
+
+// Dir is the directory that holds the jobs' directories.
+func (s *Store) Dir() string { return s.dir }
+
+// Close releases the store.
+func (s *Store) Close() error { return s.root.Close() }
+
+// private checks that a directory is ours alone.
+func private(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	return privateInfo(info)
+}
+
+func privateInfo(info fs.FileInfo) error {
+	if !info.IsDir() {
+		return errors.New("it is not a directory")
+	}
+	return owned(info)
+}
+
+// owned checks owner and mode of a file or directory.
+func owned(info fs.FileInfo) error {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("it belongs to uid %d, not %d", st.Uid, os.Geteuid())
+	}
+	if perm := info.Mode().Perm(); perm&0o077 != 0 {
+		return fmt.Errorf("its mode is %04o: others can reach it", perm)
+	}
+	return nil
+}
+
+// Create makes the directory and the first record of a new job. A settled job
+// of the same name gives way. The error is a *unit.ExistsError when one is
+// there that is not settled, or a *DirError.
+func (s *Store) Create(rec *unit.Record) (*Entry, error) {
+	for range 8 {
+		err := s.root.Mkdir(rec.Name, 0o700)
+		if err == nil {
+			return s.fill(rec)
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, &DirError{s.dir, err}
+		}
+		old, was, err := s.Load(rec.Name)
+		if err != nil && !isNotFound(err) {
+			return nil, err
+		}
+		if err != nil {
+			continue // it went away meanwhile
+		}
+		if was.Sealed == nil {
+			old.Close()
+			return nil, &unit.ExistsError{Name: rec.Name, State: unit.StateRunning}
+		}
+		err = old.Remove()
+		old.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, &unit.ExistsError{Name: rec.Name, State: unit.StateStarting}
+}
+
+func (s *Store) fill(rec *unit.Record) (*Entry, error) {
+	dir, err := s.root.OpenRoot(rec.Name)
+	if err != nil {
+		return nil, &DirError{s.dir, err}
+	}
+	e := &Entry{store: s, name: rec.Name, dir: dir}
+	if err := e.write(recordFile, rec, false); err != nil {
+		e.Remove()
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// Load finds a job's record. The error is a *unit.NotFoundError, a
+// *CorruptError or a *DirError.
+func (s *Store) Load(name string) (*Entry, *unit.Record, error) {
+	info, err := s.root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, &unit.NotFoundError{Name: name, Dir: s.dir}
+	}
+	if err == nil {
+		err = privateInfo(info)
+	}
+	if err != nil {
+		return nil, nil, &DirError{filepath.Join(s.dir, name), err}
+	}
+	dir, err := s.root.OpenRoot(name)
+	if err != nil {
+		return nil, nil, &DirError{filepath.Join(s.dir, name), err}
+	}
+	e := &Entry{store: s, name: name, dir: dir}
+	rec, err := e.Record()
+	if err != nil {
+		e.Close()
+		return nil, nil, err
+	}
+	return e, rec, nil
+}
+
+// Names lists the jobs on record, sorted. A directory whose first record was
+// not written within a minute was left by a start that died before it: it is
+// removed.
+func (s *Store) Names() ([]string, error) {
+	d, err := s.root.Open(".")
+	if err != nil {
+		return nil, &DirError{s.dir, err}
+	}
+	defer d.Close()
+	entries, err := d.ReadDir(-1)
+	if err != nil {
+		return nil, &DirError{s.dir, err}
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), trashPrefix) {
+			s.root.RemoveAll(e.Name())
+			continue
+		}
+		if s.abandoned(e.Name()) {
+			continue
+		}
+		names = append(names, e.Name())
+	}
+	sort.Strings(names)
+	return names, nil
+}
+
+func (s *Store) abandoned(name string) bool {
+	if _, err := s.root.Lstat(filepath.Join(name, recordFile)); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	info, err := s.root.Lstat(name)
+	if err == nil && info.IsDir() && time.Since(info.ModTime()) > time.Minute {
+		s.root.Remove(name) // only when it is empty
+	}
+	return true
+}
+
+func isNotFound(err error) bool {
+	var nf *unit.NotFoundError
+	return errors.As(err, &nf)
+}
+
+// lock takes an exclusive lock that ends with f.
+func lock(f *os.File) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != unix.EINTR {
+			return err
+		}
+	}
+}

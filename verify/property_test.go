@@ -1,0 +1,216 @@
+package verify
+
+import (
+	"flag"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"pgregory.net/rapid"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Judging costs microseconds, and the corners are many. A failure prints
+	// its seed; files in the source tree are not needed for that.
+	for name, value := range map[string]string{"rapid.checks": "5000", "rapid.nofailfile": "true"} {
+		if f := flag.Lookup(name); f.Value.String() == f.DefValue {
+			if err := f.Value.Set(value); err != nil {
+				panic(err)
+			}
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// mostly draws what makes a job confirmed three times out of four, so that
+// single flaws in an otherwise good observation are common.
+func mostly[T any](t *rapid.T, label string, good T, others ...T) T {
+	if rapid.IntRange(0, 3).Draw(t, label+"?") > 0 {
+		return good
+	}
+	return rapid.SampledFrom(others).Draw(t, label)
+}
+
+var (
+	isolations = []string{IsolationScope, IsolationCgroup, IsolationGroup, "", "vm"}
+	states     = []string{"active", "activating", "deactivating", "failed", "reloading", "maintenance", "refreshing", ""}
+	subStates  = []string{"dead", "running", "exited", "failed", "start", "stop-post", "auto-restart", "failed-before-auto-restart", "dead-before-auto-restart", ""}
+	exitCodes  = []string{"exited", "killed", "dumped", "", "trapped"}
+	statuses   = []string{"0", "7", "255", "256", "-1", "TERM", "SIGKILL", "RTMIN+30", "RTMIN+31", "RTMAX-1", "64", "65", "", " 1", "TERM ", "1e1"}
+	allTasks   = []uint64{TasksUnset, 0, 1, 17, TasksUnset - 1}
+)
+
+func drawUnit(t *rapid.T) Unit {
+	if rapid.IntRange(0, 4).Draw(t, "silent?") == 0 {
+		return Unit{Err: rapid.SampledFrom([]string{"", "timeout", "a\nb"}).Draw(t, "err")}
+	}
+	u := Unit{
+		Read:           true,
+		ManagerVersion: mostly(t, "version", 257, 0, 232, 246, 247, 248, 262),
+		LoadState:      mostly(t, "load", "loaded", "not-found", "masked", "bad-setting", ""),
+		ActiveState:    mostly(t, "active", "inactive", states...),
+		SubState:       mostly(t, "sub", "dead", subStates...),
+		InvocationID:   mostly(t, "unit id", ourID, otherID, ""),
+		ExecMainCode:   mostly[int32](t, "code", 1, 0, 2, 3, 4, 5, 6, -1),
+		ExecMainStatus: mostly[int32](t, "status", 0, 1, 9, 15, 64, 65, 255, 256, -1),
+		ControlGroup:   rapid.SampledFrom([]string{"", ourPath}).Draw(t, "control group"),
+		TasksCurrent:   rapid.SampledFrom(allTasks).Draw(t, "tasks"),
+	}
+	return u
+}
+
+func drawCgroup(t *rapid.T) Cgroup {
+	c := Cgroup{Path: ourPath, State: CgroupState(rapid.IntRange(0, 5).Draw(t, "cgroup"))}
+	if rapid.Bool().Draw(t, "members?") {
+		c.Members = []Member{survivor, stuck, {PID: 1, Command: "\x1b[2J", State: "?"}}
+	}
+	if rapid.Bool().Draw(t, "cgroup err?") {
+		c.Err = "permission denied\n"
+	}
+	return c
+}
+
+func drawRecorded(t *rapid.T) *Recorded {
+	if rapid.Bool().Draw(t, "no recorder?") {
+		return nil
+	}
+	r := &Recorded{InvocationID: mostly(t, "recorded id", ourID, otherID, ""), At: recordedAt}
+	if rapid.IntRange(0, 3).Draw(t, "any recorded?") == 0 {
+		r.ExitCode, r.ExitStatus = rapid.String().Draw(t, "any code"), rapid.String().Draw(t, "any status")
+		return r
+	}
+	r.ExitCode = rapid.SampledFrom(exitCodes).Draw(t, "exit code")
+	r.ExitStatus = rapid.SampledFrom(statuses).Draw(t, "exit status")
+	return r
+}
+
+func draw(t *rapid.T) Observation {
+	return Observation{
+		Name: jobName, At: lookedAt,
+		Isolation:    mostly(t, "isolation", IsolationService, isolations...),
+		InvocationID: mostly(t, "id", ourID, ""),
+		Identity: Identity{
+			State:  mostly(t, "identity", IdentitySame, IdentityUnchecked, IdentityChanged, IdentityOtherBoot, IdentityForeign, 99),
+			Detail: mostly(t, "detail", "x is b, recorded was a", "", "x\ny"),
+		},
+		Unit: drawUnit(t), Cgroup: drawCgroup(t), Recorded: drawRecorded(t),
+	}
+}
+
+// No observation is confirmed without the evidence that design §2 demands,
+// and none that has it is left unconfirmed.
+func TestVerdictIsTheEvidenceRule(t *testing.T) {
+	kinds := map[string]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		o := draw(t)
+		v := Judge(o)
+		exit, empty := proven(o)
+		if v.Exit.Known != exit {
+			t.Fatalf("exit known is %v by %q, the rule says %v", v.Exit.Known, v.Exit.Source, exit)
+		}
+		if v.Tree.Empty != empty {
+			t.Fatalf("tree empty is %v by %q, the rule says %v", v.Tree.Empty, v.Tree.Source, empty)
+		}
+		if v.Confirmed != (exit && empty) {
+			t.Fatalf("confirmed is %v, exit %v, empty %v", v.Confirmed, exit, empty)
+		}
+		for kind, is := range map[string]bool{"confirmed": v.Confirmed, "lost": v.Lost, "exit only": exit && !empty, "empty only": empty && !exit} {
+			if is {
+				kinds[kind]++
+			}
+		}
+	})
+	// A generator that never reaches a case proves nothing about it.
+	for _, kind := range []string{"confirmed", "lost", "exit only", "empty only"} {
+		if kinds[kind] < 20 {
+			t.Errorf("only %d generated observations are %q", kinds[kind], kind)
+		}
+	}
+}
+
+func TestVerdictIsWellFormed(t *testing.T) {
+	order := []string{MissingExit, MissingInactive, MissingEmpty}
+	rapid.Check(t, func(t *rapid.T) {
+		o := draw(t)
+		v := Judge(o)
+		if v.Confirmed {
+			if !v.Exit.Known || !v.Tree.Empty || len(v.Missing) > 0 || v.Remedy != "" || v.Grade != GradeProven || v.Lost || len(v.Tree.Members) > 0 {
+				t.Fatalf("confirmed, and yet %+v", v)
+			}
+			return
+		}
+		if v.Grade != GradeNone || len(v.Missing) == 0 || v.Remedy == "" {
+			t.Fatalf("unconfirmed, and yet %+v", v)
+		}
+		last := -1
+		for _, m := range v.Missing {
+			at := slices.Index(order, m.What)
+			if at <= last || m.Looked == "" || strings.TrimSpace(m.Said) == "" {
+				t.Fatalf("missing is disordered, doubled or empty: %q", v.Missing)
+			}
+			last = at
+		}
+		has := func(what string) bool {
+			return slices.ContainsFunc(v.Missing, func(m Missing) bool { return m.What == what })
+		}
+		if has(MissingExit) == v.Exit.Known || has(MissingEmpty) == v.Tree.Empty {
+			t.Fatalf("missing %q contradicts exit %v, tree %v", v.Missing, v.Exit, v.Tree)
+		}
+		if !strings.Contains(v.Remedy, "unitward ") && !strings.HasPrefix(v.Remedy, "none can help") {
+			t.Fatalf("the remedy is no command and does not say that none can help: %q", v.Remedy)
+		}
+		if strings.HasPrefix(v.Remedy, "processes are left;") && o.Cgroup.State != CgroupPopulated && o.Unit.TasksCurrent == TasksUnset {
+			t.Fatalf("processes are called left that nobody saw: %q", v.Remedy)
+		}
+		for _, text := range []string{v.Remedy, v.Tree.Source, v.Exit.Source, v.Missing[0].Said, v.Missing[len(v.Missing)-1].Said} {
+			if strings.ContainsFunc(text, unicode.IsControl) {
+				t.Fatalf("control character in %q", text)
+			}
+		}
+		if len(v.Tree.Members) > 0 && (v.Tree.Empty || o.Cgroup.State != CgroupPopulated) {
+			t.Fatalf("members of a tree that nobody saw populated: %+v", v.Tree)
+		}
+	})
+}
+
+func TestExitIsPossibleAndTrue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := draw(t)
+		e := Judge(o).Exit
+		if e.Code < 0 || e.Code > 255 || e.Signal < 0 || e.Signal > 64 || e.Code != 0 && e.Signal != 0 || e.CoreDumped && e.Signal == 0 {
+			t.Fatalf("impossible exit %+v", e)
+		}
+		if !e.Known && (e.Source != "" || e.Code != 0 || e.Signal != 0) {
+			t.Fatalf("unknown exit with content %+v", e)
+		}
+		if e.Known && e.Signal == 0 && strings.HasPrefix(e.Source, "systemd") && o.Unit.ExecMainCode != 1 {
+			t.Fatalf("a death by signal reads as an exit: %+v", e)
+		}
+		if e.Known && e.Signal == 0 && strings.HasPrefix(e.Source, "recorder") && o.Recorded.ExitCode != "exited" {
+			t.Fatalf("a recorded death by signal reads as an exit: %+v", e)
+		}
+	})
+}
+
+func TestJudgeIsPure(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := draw(t)
+		before := o
+		before.Cgroup.Members = slices.Clone(o.Cgroup.Members)
+		if o.Recorded != nil {
+			r := *o.Recorded
+			before.Recorded = &r
+		}
+		first, second := Judge(o), Judge(o)
+		if !reflect.DeepEqual(first, second) {
+			t.Fatalf("the same observation gave %+v and %+v", first, second)
+		}
+		if !reflect.DeepEqual(before, o) {
+			t.Fatalf("the observation was changed to %+v", o)
+		}
+	})
+}
