@@ -129,6 +129,11 @@ func (l *link) sendTo(ctx context.Context, dest string, path dbus.ObjectPath, me
 	return &pending{call: call, cancel: cancel, ctx: ctx}
 }
 
+// tell sends a call to which no reply is wanted.
+func (l *link) tell(dest string, path dbus.ObjectPath, method string, args ...any) {
+	l.conn.Object(dest, path).Go(method, dbus.FlagNoAutoStart|dbus.FlagNoReplyExpected, nil, args...)
+}
+
 // wait awaits the reply and stores its values. A missing reply is a
 // *noReplyError.
 func (p *pending) wait(into ...any) error {

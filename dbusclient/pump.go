@@ -153,14 +153,33 @@ func (p *pump) changed(s *dbus.Signal) {
 	if f == nil || !p.genuine(s) {
 		return
 	}
-	if len(s.Body) > 1 {
-		if props, ok := s.Body[1].(map[string]dbus.Variant); ok {
-			if sub, ok := props["SubState"].Value().(string); ok {
-				f.note(sub)
-			}
-		}
+	props, _ := second(s.Body).(map[string]dbus.Variant)
+	sub, stated := props["SubState"].Value().(string)
+	if stated {
+		f.note(sub)
+	}
+	if code, ok := props["ExecMainCode"].Value().(int32); ok && code == 0 && !stated || stated && underway(sub) {
+		// It only runs on: nobody waits for that, and a start is waited for
+		// by its job. Should something be missed, the followers' ticks see it.
+		return
 	}
 	f.poke()
+}
+
+func second(body []any) any {
+	if len(body) < 2 {
+		return nil
+	}
+	return body[1]
+}
+
+// underway lists the SubStates of a service in which it has not ended.
+func underway(sub string) bool {
+	switch sub {
+	case "start", "start-pre", "start-post", "running", "condition":
+		return true
+	}
+	return false
 }
 
 func (f *follower) note(sub string) {

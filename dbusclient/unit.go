@@ -51,24 +51,18 @@ func (c *Client) Open(ctx context.Context, name string) (*Unit, error) {
 	return u, nil
 }
 
-// Close stops to follow the unit and lets go of it.
+// Close stops to follow the unit and lets go of it. Nobody waits for the
+// manager's answers.
 func (u *Unit) Close() {
 	u.c.pump.forget(u.path)
 	l := u.c.current()
 	if !l.addr.bus || !l.conn.Connected() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
-	defer cancel()
-	sent := []*pending{
-		l.sendBus(ctx, "RemoveMatch", matchUnit(u.path)),
-		l.sendBus(ctx, "RemoveMatch", matchJobs(u.name)),
-	}
+	l.tell(busName, busPath, busName+".RemoveMatch", matchUnit(u.path))
+	l.tell(busName, busPath, busName+".RemoveMatch", matchJobs(u.name))
 	if u.referenced {
-		sent = append(sent, l.send(ctx, u.path, sdUnit+".Unref"))
-	}
-	for _, p := range sent {
-		p.wait()
+		l.tell(sdName, u.path, sdUnit+".Unref")
 	}
 }
 

@@ -126,12 +126,9 @@ func (r *Record) endedAt(o verify.Observation, v verify.Verdict) *time.Time {
 // which alone would not do: a death by TERM counts as "success" there, and
 // "timeout" is also the Result of a stop that had to kill.
 func (r *Record) reason(o verify.Observation, v verify.Verdict) Reason {
-	result := o.Unit.Result
-	if o.Recorded != nil && (!o.Unit.Read || o.Unit.InvocationID != r.Identity.InvocationID) {
-		result = o.Recorded.ServiceResult
-	}
+	result := r.result(o)
 	switch {
-	case result == "timeout" && r.ranFor(o, v) >= r.Timeout && r.Timeout > 0:
+	case r.TimedOut(o, v):
 		return ReasonTimeout
 	case r.Stop.By != nil && *r.Stop.By == string(ReasonTimeout):
 		return ReasonTimeout
@@ -145,6 +142,24 @@ func (r *Record) reason(o verify.Observation, v verify.Verdict) Reason {
 		return ReasonFailed
 	}
 	return ReasonCompleted
+}
+
+// result is systemd's Result for this start of the unit; empty when it is not
+// known.
+func (r *Record) result(o verify.Observation) string {
+	switch {
+	case o.Unit.Read && o.Unit.InvocationID == r.Identity.InvocationID:
+		return o.Unit.Result
+	case o.Recorded != nil:
+		return o.Recorded.ServiceResult
+	}
+	return ""
+}
+
+// TimedOut reports whether systemd ended the job because its time was up.
+// Result=timeout alone does not say so: a stop that had to kill has it too.
+func (r *Record) TimedOut(o verify.Observation, v verify.Verdict) bool {
+	return r.Timeout > 0 && r.result(o) == "timeout" && r.ranFor(o, v) >= r.Timeout
 }
 
 // ranFor is how long the timeout had to fire in: to the main process's end,

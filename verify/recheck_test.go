@@ -70,7 +70,7 @@ func TestRecheckSchedule(t *testing.T) {
 }
 
 // A clock that stands still or runs backwards leaves the other bound.
-func Testtries(t *testing.T) {
+func TestRecheckTries(t *testing.T) {
 	for name, jump := range map[string]time.Duration{"still": 0, "backwards": -time.Hour} {
 		clock, looks := newClock(), 0
 		clock.jump = func(time.Duration) time.Duration { return jump }

@@ -127,6 +127,8 @@ func TestBulletRows(t *testing.T) {
 			empty: true, tree: "removed", confirmed: true, grade: GradeProven},
 		{name: "code 0 is no exit", o: job(dead(0, 0), gone), empty: true, tree: "removed", grade: GradeNone, lost: true,
 			missing: []Missing{noExit("ExecMainCode", "0")}, remedy: "none can help: the manager never reaped the main process; the outcome is unknown"},
+		{name: "active (exited) without a reaped main process", o: job(unit("active/exited", "success", 0, 0, "", TasksUnset), gone), empty: true, tree: "removed", grade: GradeNone,
+			missing: []Missing{noExit("ExecMainCode", "0")}, remedy: "the exit is not recorded, or not yet; run: unitward verify"},
 		{name: "code 4 (trapped) is no exit", o: job(dead(4, 5), gone), empty: true, tree: "removed", grade: GradeNone, lost: true,
 			missing: []Missing{noExit("ExecMainCode", "4")}, remedy: "none can help"},
 		{name: "killed by signal 0 is no exit", o: job(dead(2, 0), gone), empty: true, tree: "removed", grade: GradeNone, lost: true,

@@ -42,6 +42,8 @@ func TestMissingRows(t *testing.T) {
 			missing: []Missing{noExit("ExecMainCode", "0"), active("active (running)"), dState}},
 		{name: "members of a cgroup that is empty by now", o: job(ended, Cgroup{State: CgroupEmpty, Members: []Member{stuck}}), exit: "exited 0", source: "ExecMainCode=1",
 			empty: true, tree: "populated 0", confirmed: true, grade: GradeProven},
+		{name: "members of a cgroup that cannot be read any more", o: job(ended, Cgroup{State: CgroupUnavailable, Err: "EIO", Members: []Member{stuck}}), exit: "exited 0", source: "ExecMainCode=1",
+			tree: "EIO", grade: GradeNone, missing: []Missing{notEmpty("cgroup.events", "EIO")}, remedy: "the cgroup cannot be read"},
 		{name: "populated, no member visible", o: job(ended, populated()), exit: "exited 0", source: "ExecMainCode=1", tree: "populated 1", grade: GradeNone,
 			missing: []Missing{notEmpty("cgroup.events", "populated 1")}, remedy: "processes are left; end them with: " + stop},
 		{name: "own read overrules the manager", o: job(unit("inactive/dead", "success", 1, 0, "", 0), populated(survivor)), exit: "exited 0", source: "ExecMainCode=1",

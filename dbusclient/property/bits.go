@@ -60,8 +60,8 @@ func parseSecureBits(_ *syntax, name, value string) ([]Property, bool) {
 	return one(name, set), ok
 }
 
-// The CLONE_NEW… flags that every version knows. The time namespace is not
-// among them: 247 to 257 would refuse or drop it.
+// The CLONE_NEW… flags. The systemd-run of 247 to 257 leaves the time namespace
+// out of "all others"; their managers take it, and 262 would miss it.
 const (
 	newMount  = 0x00020000
 	newCgroup = 0x02000000
@@ -72,7 +72,7 @@ const (
 	newNet    = 0x40000000
 	newTime   = 0x00000080
 
-	allNamespaces = newMount | newCgroup | newUTS | newIPC | newUser | newPID | newNet
+	allNamespaces = newMount | newCgroup | newUTS | newIPC | newUser | newPID | newNet | newTime
 )
 
 var namespacesSyntax = syntax{

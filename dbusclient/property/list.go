@@ -60,7 +60,26 @@ var filterSyntax = syntax{sig: "(bas)", parse: parseFilter, expected: `names wit
 func parseFilter(_ *syntax, name, value string) ([]Property, bool) {
 	rest, deny := strings.CutPrefix(value, "~")
 	ws, ok := words(rest, unquote)
-	return one(name, filter{Allow: !deny, Names: ws}), ok
+	// An allow list of nothing is a reset to some versions, and to others the
+	// order to deny all; a deny list of nothing is a reset to every one.
+	return one(name, filter{Allow: !deny && len(ws) > 0, Names: ws}), ok
+}
+
+// "none" does not go over the bus: 247 to 262 refuse the word, and the empty
+// allow list that it stands for resets the setting in 247.
+var familiesSyntax = syntax{
+	sig: "(bas)", parse: parseFamilies,
+	expected: `families such as AF_UNIX AF_INET, with "~" before them to deny these only, or nothing to reset the list`,
+}
+
+func parseFamilies(s *syntax, name, value string) ([]Property, bool) {
+	ws, _ := words(strings.TrimPrefix(value, "~"), unquote)
+	for _, w := range ws {
+		if !strings.HasPrefix(w, "AF_") {
+			return nil, false
+		}
+	}
+	return parseFilter(s, name, value)
 }
 
 // pattern has Allow in a log filter; in RefreshOnReload= it is "not this one".

@@ -10,6 +10,13 @@ type rigCase struct {
 	// same says that the value is the default: another one would stop the
 	// unit, or the machine.
 	same bool
+	// alone says that systemd-run gets a reset wrong: it sends nothing, or an
+	// element that is empty. Ours must give the default back.
+	alone bool
+	// system says that a user manager refuses it.
+	system bool
+	// say is what systemd-run is told instead.
+	say string
 }
 
 func c(assign ...string) rigCase { return rigCase{assign: assign} }
@@ -17,6 +24,12 @@ func c(assign ...string) rigCase { return rigCase{assign: assign} }
 func (r rigCase) from(client int) rigCase { r.client = client; return r }
 
 func (r rigCase) isDefault() rigCase { r.same = true; return r }
+
+func (r rigCase) onlyOurs() rigCase { r.alone = true; return r }
+
+func (r rigCase) systemOnly() rigCase { r.system = true; return r }
+
+func (r rigCase) said(say string) rigCase { r.say = say; return r }
 
 var rigCases = []rigCase{
 	// systemd.resource-control(5)
@@ -116,17 +129,17 @@ var rigCases = []rigCase{
 	c("CPUSchedulingPolicy=fifo", "CPUSchedulingPriority=7"),
 	c("CPUSchedulingResetOnFork=yes"),
 	c("CacheDirectory=unitward-property-a unitward-property-b//c/"),
-	c("CacheDirectory=unitward-property-a", "CacheDirectory=").isDefault(),
+	c("CacheDirectory=unitward-property-a", "CacheDirectory=").onlyOurs(),
 	c("CacheDirectoryAccounting=yes"),
 	c("CacheDirectoryMode=0700"),
 	c("CacheDirectoryQuota=10M"),
 	c("ConfigurationDirectory=unitward-property-a"),
 	c("ConfigurationDirectoryMode=700"),
 	c("CoredumpFilter=default private-file-backed 0x100"),
-	c("CoredumpFilter=all"),
+	// Not "all": it makes the systemctl show of 247 abort.
 	c(`Environment=A=1 "B=2 3" C=\x41`),
 	c("EnvironmentFile=-/etc/none"),
-	c("ExecSearchPath=/usr/bin:/bin").from(257),
+	c("ExecSearchPath=/usr/bin:/bin").from(258),
 	c("ExecSearchPath=/usr/bin /bin"),
 	c("FinalKillSignal=SIGABRT"),
 	c("Group=nogroup"),
@@ -135,7 +148,7 @@ var rigCases = []rigCase{
 	c("IOSchedulingPriority=6"),
 	c("IgnoreSIGPIPE=no"),
 	c("ImportCredential=foo.*").from(257),
-	c("ImportCredential=foo.*:bar."),
+	c("ImportCredential=foo.*:bar.").from(258),
 	c("KeyringMode=shared"),
 	c("KillMode=mixed"),
 	c("KillSignal=SIGINT"),
@@ -248,14 +261,14 @@ var rigCases = []rigCase{
 	c("BindPaths=/tmp:/mnt"),
 	c("BindPaths=-/none /tmp:/mnt:norbind /etc:/srv:rbind"),
 	c(`BindPaths="/a b":/mnt`),
-	c("BindPaths=/tmp:/mnt", "BindPaths=").isDefault(),
+	c("BindPaths=/tmp:/mnt", "BindPaths=").onlyOurs(),
 	c("BindReadOnlyPaths=/etc"),
 	c("CapabilityBoundingSet=CAP_CHOWN CAP_KILL"),
 	c("CapabilityBoundingSet=~CAP_SYS_ADMIN"),
 	c("CapabilityBoundingSet="),
 	c("DelegateNamespaces=net ipc"),
 	c("DelegateNamespaces=yes"),
-	c("DynamicUser=yes"),
+	c("DynamicUser=yes").systemOnly(),
 	c("ExecPaths=/usr /bin"),
 	c("ExtensionDirectories=/none"),
 	c("ExtensionImagePolicy=root=verity"),
@@ -279,17 +292,17 @@ var rigCases = []rigCase{
 	c("PrivateNetwork=yes"),
 	c("PrivatePIDs=yes"),
 	c("PrivateTmp=yes"),
-	c("PrivateTmp=disconnected").from(257),
+	c("PrivateTmp=disconnected").said("PrivateTmpEx=disconnected"),
 	c("PrivateUsers=yes"),
-	c("PrivateUsers=identity").from(257),
+	c("PrivateUsers=identity").said("PrivateUsersEx=identity"),
 	c("PrivateUsers=full").from(258),
 	c("PrivateUsers=managed").from(260),
 	c("ProcSubset=pid"),
 	c("ProtectClock=yes"),
 	c("ProtectControlGroups=yes"),
-	c("ProtectControlGroups=private").from(257),
+	c("ProtectControlGroups=private").said("ProtectControlGroupsEx=private"),
 	c("ProtectHome=read-only"),
-	c("ProtectHome=true"),
+	c("ProtectHome=yes"),
 	c("ProtectHostname=yes"),
 	c("ProtectHostname=private").from(258),
 	c("ProtectHostname=yes:host").from(258),
@@ -298,7 +311,7 @@ var rigCases = []rigCase{
 	c("ProtectKernelTunables=yes"),
 	c("ProtectProc=invisible"),
 	c("ProtectSystem=strict"),
-	c("ProtectSystem=on"),
+	c("ProtectSystem=yes"),
 	c("ReadOnlyDirectories=/etc"),
 	c("ReadOnlyPaths=/etc +/usr"),
 	c("ReadWriteDirectories=/tmp"),
@@ -306,11 +319,16 @@ var rigCases = []rigCase{
 	c("RemoveIPC=yes"),
 	c("RestrictAddressFamilies=AF_UNIX AF_INET"),
 	c("RestrictAddressFamilies=~AF_PACKET"),
-	c("RestrictAddressFamilies=none").from(250),
+	c("RestrictAddressFamilies=AF_UNIX", "RestrictAddressFamilies=").onlyOurs(),
+	c("RestrictFileSystems=ext4", "RestrictFileSystems=").onlyOurs(),
+	c("RestrictNetworkInterfaces=lo", "RestrictNetworkInterfaces=").onlyOurs(),
+	c("SystemCallFilter=@raw-io", "SystemCallFilter=").onlyOurs(),
+	c("SystemCallLog=@raw-io", "SystemCallLog=").onlyOurs(),
 	c("RestrictFileSystems=ext4 tmpfs"),
 	c("RestrictNamespaces=yes"),
 	c("RestrictNamespaces=net ipc"),
-	c("RestrictNamespaces=~user pid"),
+	c("RestrictNamespaces=no").from(258).isDefault(),
+	c("RestrictNamespaces=~user pid").from(258),
 	c("RestrictNetworkInterfaces=lo"),
 	c("RestrictRealtime=yes"),
 	c("RestrictSUIDSGID=yes"),
@@ -339,7 +357,6 @@ var rigCases = []rigCase{
 	c("UserNamespacePath=/proc/self/ns/user"),
 
 	// systemd.service(5)
-	c("BusName=org.example.Unitward"),
 	c("ExecCondition=/bin/true"),
 	c(`ExecReload=/bin/kill -HUP "$MAINPID"`),
 	c("ExecReloadPost=/bin/true"),
@@ -349,7 +366,6 @@ var rigCases = []rigCase{
 	c("ExecStartPre=:-/bin/true $HOME"),
 	c("ExecStartPre=!/bin/true"),
 	c("ExecStartPre=|true && true").from(258),
-	c("ExecStartPreEx=/bin/true"),
 	c("ExecStop=/bin/true"),
 	c("ExecStopPost=/bin/true"),
 	c("ExecStop=/bin/true", "ExecStop=").isDefault(),
@@ -425,7 +441,7 @@ var rigCases = []rigCase{
 	c("FailureActionExitStatus=7"),
 	c("IgnoreOnIsolate=yes"),
 	c("JobRunningTimeoutSec=33s"),
-	c("JobTimeoutAction=reboot"),
+	c("JobTimeoutAction=exit"),
 	c("JobTimeoutRebootArgument=x"),
 	c("JobTimeoutSec=66s"),
 	c("JoinsNamespaceOf=unitward-none.service"),
@@ -443,7 +459,7 @@ var rigCases = []rigCase{
 	c("RequiresMountsFor=/tmp"),
 	c("Requisite=basic.target"),
 	c("SourcePath=/etc/hostname"),
-	c("StartLimitAction=reboot"),
+	c("StartLimitAction=exit"),
 	c("StartLimitBurst=9"),
 	c("StartLimitIntervalSec=22s"),
 	c("StopPropagatedFrom=unitward-none.service"),

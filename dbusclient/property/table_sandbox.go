@@ -56,7 +56,7 @@ var sandboxTable = [...]entry{
 	{"ReadWriteDirectories", &pathsSyntax, 0},
 	{"ReadWritePaths", &pathsSyntax, 0},
 	{"RemoveIPC", &booleanSyntax, 0},
-	{"RestrictAddressFamilies", &filterSyntax, 0},
+	{"RestrictAddressFamilies", &familiesSyntax, 0},
 	{"RestrictFileSystems", &filterSyntax, 250},
 	{"RestrictNamespaces", &namespacesSyntax, 0},
 	{"RestrictNetworkInterfaces", &filterSyntax, 250},

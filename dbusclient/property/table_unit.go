@@ -20,7 +20,8 @@ var unitTable = [...]entry{
 	{"JobRunningTimeoutSec", &spanSyntax, 0},
 	{"JobTimeoutAction", &actionSyntax, 0},
 	{"JobTimeoutRebootArgument", &textSyntax, 0},
-	{"JobTimeoutSec", &spanSyntax, 0},
+	// In unit files since 216, but 257 still refuses it on the bus.
+	{"JobTimeoutSec", &spanSyntax, 258},
 	{"JoinsNamespaceOf", &wordsSyntax, 0},
 	{"OnFailure", &wordsSyntax, 0},
 	{"OnFailureJobMode", &jobModeSyntax, 0},

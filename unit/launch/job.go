@@ -26,6 +26,8 @@ type Job struct {
 	guard     *keeper.Guard
 	watch     *cgroup.Watch
 	last      look
+	// first is the reading made at the start, for the first look.
+	first *dbusclient.Reading
 }
 
 // look is one look at a job.
@@ -107,7 +109,11 @@ func (j *Job) observe(ctx context.Context) look {
 	if o.Identity.State == verify.IdentitySame {
 		// The unit first, then the cgroup: a member that the manager's answer
 		// missed is still there to be seen.
-		if j.unit != nil {
+		switch {
+		case j.first != nil:
+			lk.reading, j.first = *j.first, nil
+			o.Unit = lk.reading.Unit
+		case j.unit != nil:
 			lk.reading = j.unit.Read(ctx)
 			o.Unit = lk.reading.Unit
 		}

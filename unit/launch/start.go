@@ -185,6 +185,7 @@ func (j *Job) launch(ctx context.Context, s *unit.Spec, io Stdio) error {
 		j.abandon()
 		return err
 	}
+	j.first = &r
 	return j.identify(s, r)
 }
 

@@ -248,7 +248,7 @@ func (j *Job) managerStep(action string, lk look) {
 		}
 	}
 	by := byLeftovers
-	if lk.o.Unit.Result == "timeout" && j.rec.Timeout > 0 {
+	if j.rec.TimedOut(lk.o, lk.v) {
 		by = byTimeout
 	}
 	if stop.By == nil {

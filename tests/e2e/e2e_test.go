@@ -1,0 +1,257 @@
+// Package e2e runs the unitward program against real systemd managers: the
+// cases that must hold, as scripts and as tests. It needs the rig.
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// patience bounds every wait for a condition. It is no expectation: a test
+// that waits this long has failed.
+const patience = 20 * time.Second
+
+// needRig ends a test that has no systemd of its own to talk to. The rig
+// makes a skip there an error.
+func needRig(t *testing.T) {
+	t.Helper()
+	if os.Getenv("UNITWARD_RIG") == "" {
+		t.Skip("rig: needs a systemd manager of its own; make test-rig has them")
+	}
+}
+
+// program is the unitward under test.
+func program(t testing.TB) string {
+	t.Helper()
+	bin := os.Getenv("UNITWARD_BIN")
+	if !filepath.IsAbs(bin) {
+		t.Fatalf("UNITWARD_BIN=%q is not the path of the program", bin)
+	}
+	return bin
+}
+
+func manager() string {
+	if os.Geteuid() == 0 {
+		return "--system"
+	}
+	return "--user"
+}
+
+func TestScripts(t *testing.T) {
+	needRig(t)
+	bin := filepath.Dir(program(t))
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			for _, name := range []string{"XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "GOCOVERDIR", "USER", "LOGNAME", "SHELL"} {
+				if v, ok := os.LookupEnv(name); ok {
+					e.Setenv(name, v)
+				}
+			}
+			e.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+			e.Setenv("UNITWARD_STATE_DIR", filepath.Join(e.WorkDir, "state"))
+			e.Setenv("M", manager())
+			e.Setenv("UID", strconv.Itoa(os.Geteuid()))
+			e.Setenv("BIN", program(t))
+			e.Setenv("VERSION", strconv.Itoa(systemdVersion()))
+			e.Defer(func() { stopAll(t, filepath.Join(e.WorkDir, "state")) })
+			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			if n, ok := strings.CutPrefix(cond, "systemd>="); ok {
+				want, err := strconv.Atoi(n)
+				return systemdVersion() >= want, err
+			}
+			switch cond {
+			case "root":
+				return os.Geteuid() == 0, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":  cmdExits,
+			"json":   cmdJSON,
+			"none":   cmdNone,
+			"some":   cmdSome,
+			"nounit": cmdNoUnit,
+		},
+	})
+}
+
+// stopAll ends what a script left running.
+func stopAll(t testing.TB, state string) {
+	jobs, _ := os.ReadDir(filepath.Join(state, "jobs"))
+	for _, j := range jobs {
+		out, err := exec.Command(program(t), "--state-dir", state, "stop", "--grace", "0s", j.Name()).CombinedOutput()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Errorf("cannot clean up %s: %v\n%s", j.Name(), err, out)
+		}
+	}
+}
+
+// cmdExits runs a program and wants its exit status: exits STATUS PROGRAM...
+func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS PROGRAM [ARGUMENT...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		got = exit.ExitCode()
+	case err != nil:
+		ts.Fatalf("cannot run %s: %v", args[1], err)
+	}
+	if got != want {
+		ts.Fatalf("%s exited with %d, want %d", strings.Join(args[1:], " "), got, want)
+	}
+}
+
+// cmdJSON compares fields of a report: json FILE PATH=VALUE..., where PATH is
+// like exit.code or stop.steps.0.action, and VALUE is JSON or a bare string.
+// PATH~TEXT wants the text within.
+func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: json FILE PATH=VALUE...")
+	}
+	var v any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &v))
+	for _, a := range args[1:] {
+		i := strings.IndexAny(a, "=~")
+		if i < 0 {
+			ts.Fatalf("%q is neither PATH=VALUE nor PATH~TEXT", a)
+		}
+		path, want := a[:i], a[i+1:]
+		got, ok := dig(v, path)
+		if !ok {
+			ts.Fatalf("%s has no %s: %s", args[0], path, ts.ReadFile(args[0]))
+		}
+		text, isText := got.(string)
+		if !isText {
+			b, err := json.Marshal(got)
+			ts.Check(err)
+			text = string(b)
+		}
+		if a[i] == '~' && !strings.Contains(text, want) || a[i] == '=' && text != want {
+			ts.Fatalf("%s: %s is %s, want %s\n%s", args[0], path, text, want, ts.ReadFile(args[0]))
+		}
+	}
+}
+
+func dig(v any, path string) (any, bool) {
+	for _, key := range strings.Split(path, ".") {
+		switch x := v.(type) {
+		case map[string]any:
+			next, ok := x[key]
+			if !ok {
+				return nil, false
+			}
+			v = next
+		case []any:
+			if key == "len" {
+				v = float64(len(x))
+				continue
+			}
+			n, err := strconv.Atoi(key)
+			if err != nil || n >= len(x) {
+				return nil, false
+			}
+			v = x[n]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// cmdNone wants no process with the given command line, now.
+func cmdNone(ts *testscript.TestScript, neg bool, args []string) {
+	if pids := processes(args); len(pids) > 0 {
+		ts.Fatalf("%s still runs: %v", strings.Join(args, " "), pids)
+	}
+}
+
+// cmdSome waits for a process with the given command line.
+func cmdSome(ts *testscript.TestScript, neg bool, args []string) {
+	if !eventually(func() bool { return len(processes(args)) > 0 }) {
+		ts.Fatalf("%s does not run", strings.Join(args, " "))
+	}
+}
+
+// cmdNoUnit waits until the manager has no unit of a pattern loaded.
+func cmdNoUnit(ts *testscript.TestScript, neg bool, args []string) {
+	var left string
+	if !eventually(func() bool { left = loadedUnits(args...); return left == "" }) {
+		ts.Fatalf("units are left: %s", left)
+	}
+}
+
+func eventually(ok func() bool) bool {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if ok() {
+			return true
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+}
+
+func loadedUnits(patterns ...string) string {
+	args := append([]string{manager(), "list-units", "--all", "--plain", "--no-legend"}, patterns...)
+	out, err := exec.Command("systemctl", args...).CombinedOutput()
+	if err != nil {
+		return "systemctl: " + err.Error() + ": " + string(out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// processes lists the pids whose argument vector is exactly args.
+func processes(args []string) []int {
+	want := strings.Join(args, "\x00") + "\x00"
+	var pids []int
+	dirs, _ := os.ReadDir("/proc")
+	for _, d := range dirs {
+		pid, err := strconv.Atoi(d.Name())
+		if err != nil {
+			continue
+		}
+		b, _ := os.ReadFile("/proc/" + d.Name() + "/cmdline")
+		if string(b) == want {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// systemdVersion is the major version of the systemd under test.
+func systemdVersion() int {
+	out, err := exec.Command("systemctl", "--version").Output()
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(out))
+	if len(fields) < 2 {
+		return 0
+	}
+	digits, _, _ := strings.Cut(fields[1], "~")
+	digits, _, _ = strings.Cut(digits, ".")
+	n, _ := strconv.Atoi(digits)
+	return n
+}
