@@ -176,16 +176,6 @@ func (c *Client) Environ(ctx context.Context) ([]string, error) {
 	return s, c.typed("ask for the manager's environment", "", "", err)
 }
 
-// Attach moves processes of ours into a scope or service (systemd 238).
-func (c *Client) Attach(ctx context.Context, name string, pids ...int) error {
-	list := make([]uint32, len(pids))
-	for i, p := range pids {
-		list[i] = uint32(p)
-	}
-	err := c.current().send(ctx, sdPath, sdMgr+".AttachProcessesToUnit", name, "", list).wait()
-	return c.typed("move a process to "+name, name, actionManageUnits, err)
-}
-
 // unitPath is the object path of a unit, which follows from its name.
 func unitPath(name string) godbus.ObjectPath {
 	return godbus.ObjectPath("/org/freedesktop/systemd1/unit/" + dbus.PathBusEscape(name))

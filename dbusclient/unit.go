@@ -106,7 +106,6 @@ func (u *Unit) Read(ctx context.Context) Reading {
 		{sdUnit, "LoadState", &r.LoadState, false},
 		{sdUnit, "ActiveState", &r.ActiveState, false},
 		{sdUnit, "SubState", &r.SubState, false},
-		{sdUnit, "InvocationID", &invocation, false},
 		{sdUnit, "InactiveEnterTimestamp", &inactive, false},
 		{sdSvc, "Result", &r.Result, false},
 		{sdSvc, "ExecMainCode", &r.ExecMainCode, false},
@@ -119,6 +118,9 @@ func (u *Unit) Read(ctx context.Context) Reading {
 		{sdSvc, "CPUUsageNSec", &cpu, true},
 		{sdSvc, "MemoryPeak", &peak, true},
 		{sdSvc, "ExecMainHandoffTimestamp", &handoff, true},
+		// Last: should the unit be unloaded meanwhile, the defaults that were
+		// read of it do not come with its identity.
+		{sdUnit, "InvocationID", &invocation, false},
 	}
 	sent := make([]*pending, len(questions))
 	for i, q := range questions {

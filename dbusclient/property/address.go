@@ -104,8 +104,7 @@ func parseSocketBind(_ *syntax, name, value string) ([]Property, bool) {
 			}
 			a, ok := parseUnsigned(first, 16)
 			b, ok2 := parseUnsigned(end, 16)
-			// The whole range is "any": its count does not fit.
-			if !ok || !ok2 || b < a || b-a == 0xffff {
+			if !ok || !ok2 || b < a || a == 0 {
 				return nil, false
 			}
 			r.Count, r.First = uint16(b-a+1), uint16(a)

@@ -38,8 +38,11 @@ func parseCapabilities(_ *syntax, name, value string) ([]Property, bool) {
 }
 
 func capability(s string) (int32, bool) {
-	// 62 is the highest that systemd's set can hold.
-	return named(capabilityNames, strings.TrimPrefix(s, "cap_"), 62)
+	if name, ok := strings.CutPrefix(s, "cap_"); ok {
+		return named(capabilityNames, name, -1)
+	}
+	// By number, too; 62 is the highest that systemd's set can hold.
+	return named("", s, 62)
 }
 
 var secureBitsSyntax = syntax{

@@ -86,5 +86,14 @@ func parseCondition(_ *syntax, name, value string) ([]Property, bool) {
 	c := condition{Kind: name}
 	value, c.Trigger = strings.CutPrefix(value, "|")
 	c.Parameter, c.Negate = strings.CutPrefix(value, "!")
-	return one(list, []condition{c}), c.Parameter != ""
+	ok := c.Parameter != ""
+	if takesPath(name) {
+		ok = strings.HasPrefix(c.Parameter, "/")
+	}
+	return one(list, []condition{c}), ok
+}
+
+func takesPath(name string) bool {
+	name = strings.TrimPrefix(strings.TrimPrefix(name, "Condition"), "Assert")
+	return strings.HasPrefix(name, "Path") || strings.HasPrefix(name, "File") || name == "DirectoryNotEmpty" || name == "NeedsUpdate"
 }

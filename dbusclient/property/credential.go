@@ -24,11 +24,16 @@ func credentials(name, value string, read func(string) ([]byte, bool)) ([]Proper
 		return one(name, []credential{}), true
 	}
 	id, rest, ok := strings.Cut(value, ":")
-	if !ok || id == "" {
+	if !ok || !credentialID(id) {
 		return nil, false
 	}
 	data, ok := read(rest)
 	return one(name, []credential{{id, data}}), ok
+}
+
+// credentialID accepts what can be the name of a file.
+func credentialID(s string) bool {
+	return s != "" && s != "." && s != ".." && !strings.Contains(s, "/")
 }
 
 var loadCredentialSyntax = syntax{sig: "a(ss)", parse: parseLoadCredential, expected: "ID or ID:PATH, or nothing to reset the list"}
@@ -38,11 +43,11 @@ func parseLoadCredential(_ *syntax, name, value string) ([]Property, bool) {
 	if value == "" {
 		return one(name, []textPair{}), true
 	}
-	id, source, _ := strings.Cut(value, ":")
-	if source == "" {
+	id, source, ok := strings.Cut(value, ":")
+	if !ok {
 		source = value
 	}
-	return one(name, []textPair{{id, source}}), id != ""
+	return one(name, []textPair{{id, source}}), source != "" && credentialID(id)
 }
 
 var importCredentialSyntax = syntax{sig: "as|a(ss)", parse: parseImportCredential, expected: "GLOB or GLOB:NAME, or nothing to reset the list"}

@@ -20,7 +20,8 @@ func parseDeviceAllow(_ *syntax, name, value string) ([]Property, bool) {
 	}
 	device, access, _ := strings.Cut(value, " ")
 	access = strings.TrimLeft(access, whitespace)
-	known := strings.HasPrefix(device, "/") || strings.HasPrefix(device, "char-") || strings.HasPrefix(device, "block-")
+	known := strings.HasPrefix(device, "/dev/") || strings.HasPrefix(device, "/run/systemd/inaccessible/") ||
+		strings.HasPrefix(device, "char-") || strings.HasPrefix(device, "block-")
 	return one(name, []textPair{{device, access}}), known && strings.Trim(access, "rwm") == ""
 }
 
@@ -115,13 +116,11 @@ type openFile struct {
 
 var openFileSyntax = syntax{
 	sig: "a(sst)", parse: parseOpenFile,
-	expected: "PATH[:NAME[:OPTIONS]] with the options read-only, append, truncate and graceful divided by commas",
+	expected: "PATH[:NAME[:OPTIONS]] with the options graceful and one of read-only, append and truncate, divided by commas",
 }
 
 func parseOpenFile(_ *syntax, name, value string) ([]Property, bool) {
-	if value == "" {
-		return one(name, []openFile{}), true
-	}
+	// An empty list would reset nothing: 253 to 262 only add to it.
 	var f openFile
 	var options string
 	l := lexer{rest: value}
@@ -153,5 +152,6 @@ func parseOpenFile(_ *syntax, name, value string) ([]Property, bool) {
 			return nil, false
 		}
 	}
-	return one(name, []openFile{f}), true
+	how := f.Flags & 7
+	return one(name, []openFile{f}), how&(how-1) == 0
 }

@@ -37,5 +37,5 @@ func parseErrno(_ *syntax, name, value string) ([]Property, bool) {
 		return one(name, n+1), ok
 	}
 	n, ok := parseSigned(value, 32)
-	return one(name, int32(n)), ok && n >= 0 && n <= 4095
+	return one(name, int32(n)), ok && n >= 1 && n <= 4095
 }

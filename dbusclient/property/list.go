@@ -75,7 +75,7 @@ var familiesSyntax = syntax{
 func parseFamilies(s *syntax, name, value string) ([]Property, bool) {
 	ws, _ := words(strings.TrimPrefix(value, "~"), unquote)
 	for _, w := range ws {
-		if !strings.HasPrefix(w, "AF_") {
+		if !strings.HasPrefix(w, "AF_") || strings.Contains(w, ",") {
 			return nil, false
 		}
 	}
@@ -98,13 +98,14 @@ func parseLogFilter(_ *syntax, name, value string) ([]Property, bool) {
 	return one(name, []pattern{{Flag: !drop, Text: rest}}), true
 }
 
-var refreshSyntax = syntax{sig: "a(bs)", parse: parseRefresh, expected: `extensions, credentials, yes or no, with "~" before them for all others`}
+var refreshSyntax = syntax{sig: "a(bs)", parse: parseRefresh, expected: `extensions or credentials, with "~" before them for the other`}
 
 func parseRefresh(_ *syntax, name, value string) ([]Property, bool) {
 	rest, invert := strings.CutPrefix(value, "~")
 	ws, ok := words(rest, 0)
 	all := []pattern{}
 	for _, w := range ws {
+		ok = ok && (w == "extensions" || w == "credentials")
 		all = append(all, pattern{Flag: invert, Text: w})
 	}
 	return one(name, all), ok
@@ -129,8 +130,8 @@ var relativeSyntax = syntax{sig: "as", parse: parseRelative, expected: "relative
 func parseRelative(_ *syntax, name, value string) ([]Property, bool) {
 	ws, ok := words(value, unquote)
 	for i, w := range ws {
-		ok = ok && w != "" && w[0] != '/'
-		ws[i] = simple(w)
+		ok = ok && relative(w)
+		ws[i] = path.Clean(w)
 	}
 	return one(name, ws), ok
 }
@@ -153,16 +154,16 @@ func parseDirectory(_ *syntax, name, value string) ([]Property, bool) {
 	for _, w := range ws {
 		source, rest, _ := strings.Cut(w, ":")
 		target, flags, _ := strings.Cut(rest, ":")
-		if source == "" || source[0] == '/' || flags != "" && flags != "ro" {
+		if !relative(source) || target != "" && !relative(target) || flags != "" && flags != "ro" {
 			return nil, false
 		}
 		switch {
 		case rest == "" || rest == ":":
-			plain = append(plain, simple(source))
+			plain = append(plain, path.Clean(source))
 		case flags == "ro":
-			links = append(links, link{simple(source), simple(target), 1})
+			links = append(links, link{path.Clean(source), clean(target), 1})
 		default:
-			links = append(links, link{simple(source), simple(target), 0})
+			links = append(links, link{path.Clean(source), clean(target), 0})
 		}
 	}
 	var ps []Property
@@ -175,11 +176,15 @@ func parseDirectory(_ *syntax, name, value string) ([]Property, bool) {
 	return ps, ok
 }
 
-// simple drops what does not change a path's meaning. A ".." could, so the
-// manager gets to see and refuse it.
-func simple(p string) string {
-	if p == "" || strings.Contains("/"+p+"/", "/../") {
-		return p
+// relative says that a path stays below the directory it is in.
+func relative(p string) bool {
+	return p != "" && p[0] != '/' && !strings.Contains("/"+p+"/", "/../")
+}
+
+// clean is path.Clean but for the empty path, which stays empty.
+func clean(p string) string {
+	if p == "" {
+		return ""
 	}
 	return path.Clean(p)
 }

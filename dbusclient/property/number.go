@@ -66,7 +66,7 @@ func parseIOPriority(_ *syntax, name, value string) ([]Property, bool) {
 var modeSyntax = syntax{sig: "u", parse: parseMode, expected: "an octal mode from 0000 to 7777"}
 
 func parseMode(_ *syntax, name, value string) ([]Property, bool) {
-	n, err := strconv.ParseUint(value, 8, 32)
+	n, err := strconv.ParseUint(strings.TrimLeft(value, whitespace), 8, 32)
 	return one(name, uint32(n)), err == nil && n <= 0o7777
 }
 
@@ -93,7 +93,7 @@ func parseWeight(_ *syntax, name, value string) ([]Property, bool) {
 	return one(name, n), ok && n >= 1 && n <= 10000
 }
 
-// cpuWeight knows idle, 0 on the bus, since 252.
+// The weight of CPU time can be idle, 0 on the bus, since 252.
 var cpuWeightSyntax = syntax{sig: "t", parse: parseCPUWeight, expected: "a weight from 1 to 10000, idle, or nothing for the default"}
 
 func parseCPUWeight(s *syntax, name, value string) ([]Property, bool) {
@@ -150,11 +150,14 @@ func parseIOClass(_ *syntax, name, value string) ([]Property, bool) {
 	return one(name, n), ok
 }
 
-var policySyntax = syntax{sig: "i", parse: parsePolicy, expected: "a scheduling policy: " + policyWords + " idle"}
+var policySyntax = syntax{sig: "i", parse: parsePolicy, expected: "a scheduling policy: " + policyWords + " idle ext"}
 
 func parsePolicy(_ *syntax, name, value string) ([]Property, bool) {
-	if value == "idle" { // SCHED_IDLE is 5; 4 was never used
+	switch value {
+	case "idle": // SCHED_IDLE is 5; 4 was never used
 		return one(name, int32(5)), true
+	case "ext": // Linux 6.12, and in systemd since 258
+		return one(name, int32(7)), true
 	}
 	n, ok := named(policyWords, value, math.MaxInt32)
 	return one(name, n), ok

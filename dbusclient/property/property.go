@@ -112,6 +112,8 @@ func Since(name string) int {
 // they belong to: a value of another kind needed another name.
 func sinceOnBus(name string) int {
 	switch name {
+	case "StandardOutputFileToTruncate", "StandardErrorFileToTruncate":
+		return 248
 	case "StateDirectorySymlink", "RuntimeDirectorySymlink", "CacheDirectorySymlink", "LogsDirectorySymlink":
 		return 250
 	case "PrivateTmpEx", "PrivateUsersEx", "ProtectControlGroupsEx", "ImportCredentialEx":

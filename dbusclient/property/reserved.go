@@ -32,9 +32,9 @@ func reserved(name string) (reason, way string) {
 		return "the job's main process is its command, never one that the job reports", "leave it out"
 	case "BusName":
 		return "it belongs to Type=dbus, and a job is Type=exec", "leave it out"
-	case "NotifyAccess", "WatchdogSec", "FileDescriptorStoreMax":
-		// WatchdogSec= and FileDescriptorStoreMax= raise NotifyAccess= to
-		// main; MAINPID= is then accepted for every Type=.
+	case "NotifyAccess", "WatchdogSec", "FileDescriptorStoreMax", "LUOSession":
+		// The others raise NotifyAccess= to main (seen on 247 to 262), and
+		// MAINPID= is then taken from a service of any Type=.
 		return "it opens the notification socket, through which a job can name another main process", "to bound its time, use --timeout"
 	case "FileDescriptorStorePreserve":
 		return "it keeps the unit, with descriptors in it, after its end", "leave it out"

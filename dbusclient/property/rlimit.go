@@ -9,7 +9,7 @@ var (
 	limitSizeSyntax   = syntax{sig: "t", parse: parseLimitSize, expected: "a size such as 512M, infinity, or SOFT:HARD of these"}
 	limitTimeSyntax   = syntax{sig: "t", parse: parseLimitTime, expected: "a time such as 30s or 5min, infinity, or SOFT:HARD of these"}
 	limitUsecSyntax   = syntax{sig: "t", parse: parseLimitUsec, expected: "a time such as 500ms (a bare number is microseconds), infinity, or SOFT:HARD of these"}
-	limitNiceSyntax   = syntax{sig: "t", parse: parseLimitNice, expected: "a nice level with its sign such as +5 or -10, a raw limit from 0 to 40, infinity, or SOFT:HARD of these"}
+	limitNiceSyntax   = syntax{sig: "t", parse: parseLimitNice, expected: "a nice level with its sign such as +5 or -10, a raw limit from 0 to 40, or SOFT:HARD of these"}
 )
 
 // rlimit makes the two properties of one limit; the soft one has a name of its
@@ -19,24 +19,27 @@ func rlimit(name, value string, read func(string) (uint64, bool)) ([]Property, b
 	if !ok {
 		hard = soft
 	}
-	s, okSoft := limitValue(soft, read)
-	h, okHard := limitValue(hard, read)
+	s, okSoft := read(soft)
+	h, okHard := read(hard)
 	return append(one(name, h), one(name+"Soft", s)...), okSoft && okHard && s <= h
 }
 
-func limitValue(s string, read func(string) (uint64, bool)) (uint64, bool) {
-	if s == "infinity" {
-		return unset, true
+// orInfinity adds the word for no limit. A nice level has none.
+func orInfinity(read func(string) (uint64, bool)) func(string) (uint64, bool) {
+	return func(s string) (uint64, bool) {
+		if s == "infinity" {
+			return unset, true
+		}
+		return read(s)
 	}
-	return read(s)
 }
 
 func parseLimitNumber(_ *syntax, name, value string) ([]Property, bool) {
-	return rlimit(name, value, func(s string) (uint64, bool) { return parseUnsigned(s, 64) })
+	return rlimit(name, value, orInfinity(func(s string) (uint64, bool) { return parseUnsigned(s, 64) }))
 }
 
 func parseLimitSize(_ *syntax, name, value string) ([]Property, bool) {
-	return rlimit(name, value, func(s string) (uint64, bool) { return size(s, 1024) })
+	return rlimit(name, value, orInfinity(func(s string) (uint64, bool) { return size(s, 1024) }))
 }
 
 // parseLimitTime rounds up to the kernel's seconds.
@@ -46,7 +49,7 @@ func parseLimitTime(_ *syntax, name, value string) ([]Property, bool) {
 		if !ok || n == unset {
 			return n, ok
 		}
-		return (n-1)/usecPerSec + min(n, 1), ok
+		return n/usecPerSec + min(n%usecPerSec, 1), ok
 	})
 }
 

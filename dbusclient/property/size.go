@@ -144,7 +144,8 @@ func parseMemory(_ *syntax, name, value string) ([]Property, bool) {
 		return ps, true
 	}
 	n, ok := size(value, 1024)
-	return one(name, n), ok
+	// A protection and a swap limit can be 0, these cannot.
+	return one(name, n), ok && (n > 0 || name != "MemoryMax" && name != "MemoryHigh")
 }
 
 var tasksSyntax = syntax{
@@ -157,7 +158,7 @@ func parseTasks(_ *syntax, name, value string) ([]Property, bool) {
 		return ps, true
 	}
 	n, ok := parseUnsigned(value, 64)
-	return one(name, n), ok
+	return one(name, n), ok && n > 0
 }
 
 // parseLimit reads what all limits of a unit have in common. The empty value

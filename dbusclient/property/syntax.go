@@ -1,8 +1,6 @@
 package property
 
-import (
-	"strings"
-)
+import "strings"
 
 // syntax is a kind of value: how it is written, and what it becomes.
 type syntax struct {
@@ -17,6 +15,8 @@ type syntax struct {
 	words string
 	// boolean adds the words for yes and no to them.
 	boolean bool
+	// reset allows the empty value.
+	reset bool
 }
 
 // entry is a property's name in unit files, its syntax, and the version of
@@ -93,7 +93,7 @@ func parseChoice(s *syntax, name, value string) ([]Property, bool) {
 			return one(name, value), true
 		}
 	}
-	return nil, false
+	return one(name, value), value == "" && s.reset
 }
 
 func yesNo(b bool) string {
@@ -121,8 +121,8 @@ func parseBoolean(_ *syntax, name, value string) ([]Property, bool) {
 	return one(name, b), ok
 }
 
-// booleanEx is a boolean that later got more values: 257 sends those under
-// another name and keeps the first for older clients.
+// parseBooleanEx reads a boolean that later got more values: since 257 those
+// have a name of their own, and the first is kept for older clients.
 func parseBooleanEx(s *syntax, name, value string) ([]Property, bool) {
 	if b, ok := boolean(value); ok {
 		return one(name, b), true

@@ -68,6 +68,6 @@ var (
 	devicePolicySyntax  = syntax{sig: "s", parse: parseChoice, words: "auto closed strict"}
 	oomManagedSyntax    = syntax{sig: "s", parse: parseChoice, words: "auto kill"}
 	oomPreferenceSyntax = syntax{sig: "s", parse: parseChoice, words: "none avoid omit"}
-	pressureWatchSyntax = syntax{sig: "s", parse: parseChoice, words: "auto skip", boolean: true}
-	cpuPartitionSyntax  = syntax{sig: "s", parse: parseChoice, words: "member root isolated"}
+	pressureWatchSyntax = syntax{sig: "s", parse: parseChoice, words: "auto skip", boolean: true, reset: true}
+	cpuPartitionSyntax  = syntax{sig: "s", parse: parseChoice, words: "member root isolated", reset: true}
 )

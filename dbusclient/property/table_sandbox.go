@@ -106,6 +106,6 @@ func parseProtectHostname(_ *syntax, name, value string) ([]Property, bool) {
 	if b, ok := boolean(kind); ok {
 		kind = yesNo(b)
 	}
-	ok := kind == "private" || named && (kind == "yes" || kind == "no")
+	ok := kind == "private" || named && kind == "yes"
 	return one(name+"Ex", textPair{kind, host}), ok && named == (host != "")
 }

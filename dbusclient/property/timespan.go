@@ -137,7 +137,7 @@ func parseSpan(_ *syntax, name, value string) ([]Property, bool) {
 	return one(onBus(name), n), ok
 }
 
-// spanOrNone is a span that the empty value resets.
+// In spanOrNoneSyntax the empty value means the default.
 var spanOrNoneSyntax = syntax{sig: "t", parse: parseSpanOrNone, expected: timespanExpected + ", or nothing for the default"}
 
 func parseSpanOrNone(s *syntax, name, value string) ([]Property, bool) {
@@ -153,7 +153,7 @@ func onBus(name string) string {
 	return strings.TrimSuffix(name, "Sec") + "USec"
 }
 
-// timeoutSec is short for two settings.
+// TimeoutSec= is short for two settings.
 var timeoutSyntax = syntax{sig: "t", parse: parseTimeout, expected: timespanExpected}
 
 func parseTimeout(_ *syntax, _, value string) ([]Property, bool) {
@@ -161,7 +161,7 @@ func parseTimeout(_ *syntax, _, value string) ([]Property, bool) {
 	return append(one("TimeoutStartUSec", n), one("TimeoutStopUSec", n)...), ok
 }
 
-// nsec is a span whose bare numbers are nanoseconds.
+// TimerSlackNSec= counts bare numbers as nanoseconds.
 var nsecSyntax = syntax{sig: "t", parse: parseNsec, expected: "a time span such as 50us or 100ns"}
 
 func parseNsec(_ *syntax, name, value string) ([]Property, bool) {

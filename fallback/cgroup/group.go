@@ -163,29 +163,11 @@ func (g *Group) Kill() error {
 	return nil
 }
 
-// ErrGone says that the recorded cgroup does not exist any more.
-var ErrGone = errors.New("the cgroup is gone")
-
-// Events opens cgroup.events, which wakes poll(2) with POLLPRI at every
-// change. The caller closes it. The error is ErrGone when the cgroup was
-// removed.
-func (g *Group) Events() (*os.File, error) {
-	dir, inode, err := g.h.open(g.Path)
-	if errors.Is(err, unix.ENOENT) || err == nil && inode != g.Inode {
-		if err == nil {
-			unix.Close(dir)
-		}
-		return nil, ErrGone
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(dir)
-	fd, err := unix.Openat(dir, "cgroup.events", unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open cgroup.events of %s: %w", g.Path, err)
-	}
-	return os.NewFile(uintptr(fd), "cgroup.events"), nil
+// EventsPath is where the cgroup's cgroup.events is, which wakes poll(2) with
+// POLLPRI at every change.
+func (g *Group) EventsPath() (string, error) {
+	p, err := g.h.path(g.Path)
+	return filepath.Join(p, "cgroup.events"), err
 }
 
 // File reads one file of the cgroup, such as memory.max, without its final

@@ -8,10 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"runtime"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 const usage = `usage: go run ./tests/rig COMMAND
@@ -66,6 +69,8 @@ func main() {
 		fail(guardMain(args[1:]))
 		return
 	}
+	// What this process was started with is not for its children.
+	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	run := commands[args[0]]
 	if run == nil {
 		fmt.Fprint(os.Stderr, usage)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -34,16 +35,21 @@ func runQuietly(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 20 * time.Second
-	// Pdeathsig speaks of the thread, so this goroutine keeps its own.
-	done := make(chan error)
-	go func() {
-		lockThread()
-		done <- cmd.Run()
-	}()
-	if err := <-done; err != nil {
+	if err := tiedToThread(cmd.Run); err != nil {
 		return fmt.Errorf("%s: %w\n%s", cmd.Args[0], err, lastLines(out.String(), 30))
 	}
 	return nil
+}
+
+// tiedToThread calls f on a thread that lasts as long as the call: Pdeathsig
+// speaks of the thread that made the child.
+func tiedToThread(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		done <- f()
+	}()
+	return <-done
 }
 
 func lastLines(s string, n int) string {

@@ -18,7 +18,7 @@ import (
 // nothing at boot that tests do not need. The masked units and generators cost
 // boot time, most of it in the emulated machines, or fail in a namespace.
 const customize = `set -e
-useradd --root "$1" -m -u 1000 -s /bin/bash tester
+chroot "$1" useradd -m -u 1000 -s /bin/bash tester
 mkdir -p "$1/var/lib/systemd/linger" "$1/opt/unitward"
 touch "$1/var/lib/systemd/linger/tester"
 : > "$1/etc/machine-id"
@@ -28,7 +28,7 @@ mask "$1/etc/systemd/system" \
   apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer \
   console-getty.service getty.target getty@tty1.service serial-getty@ttyS0.service \
   systemd-hwdb-update.service systemd-udevd.service systemd-udev-trigger.service systemd-udev-settle.service \
-  systemd-firstboot.service systemd-machine-id-commit.service systemd-update-done.service systemd-random-seed.service \
+  systemd-journal-catalog-update.service systemd-sysusers.service systemd-firstboot.service systemd-machine-id-commit.service systemd-update-done.service systemd-random-seed.service \
   systemd-boot-update.service systemd-boot-random-seed.service systemd-pcrphase.service systemd-pcrphase-sysinit.service \
   systemd-pcrlock-make-policy.service systemd-tpm2-setup.service systemd-tpm2-setup-early.service \
   systemd-pstore.service systemd-timesyncd.service systemd-networkd.service systemd-resolved.service \
@@ -137,10 +137,17 @@ func (s Suite) bootstrap(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(fresh, ".built"), []byte(s.Key()+"\n"), 0o644); err != nil {
 		return err
 	}
-	if err := removeTree(s.Root()); err != nil {
+	old := s.Root() + ".old"
+	if err := removeTree(old); err != nil {
 		return err
 	}
-	return os.Rename(fresh, s.Root())
+	if err := os.Rename(s.Root(), old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(fresh, s.Root()); err != nil {
+		return err
+	}
+	return removeTree(old)
 }
 
 // removeTree removes a root file system, and refuses one that still has

@@ -33,7 +33,7 @@ func GuardSelf() (*Guard, error) {
 		return nil, fmt.Errorf("cannot make the guard's pipe: %w", err)
 	}
 	defer r.Close()
-	pid, err := forkGuard(int(r.Fd()), unix.POLLIN)
+	pid, err := forkGuard(int(r.Fd()), new([maxPath]byte))
 	if err != nil {
 		w.Close()
 		return nil, err
@@ -49,21 +49,28 @@ func GuardProcess(pid int) (*Guard, error) {
 		return nil, fmt.Errorf("cannot watch process %d: %w", pid, err)
 	}
 	defer unix.Close(fd)
-	child, err := forkGuard(fd, unix.POLLIN)
+	child, err := forkGuard(fd, nil)
 	if err != nil {
 		return nil, err
 	}
 	return &Guard{PID: child}, nil
 }
 
-// GuardCgroup starts a guard that ends when the cgroup has no process left,
-// or is gone. events is its open cgroup.events file.
-func GuardCgroup(events *os.File) (*Guard, error) {
-	child, err := forkGuard(int(events.Fd()), unix.POLLPRI)
-	if err != nil {
-		return nil, err
+// Keep tells a guard of GuardSelf to outlive this process, and to end when a
+// cgroup has no process left or is gone. events is the path of its
+// cgroup.events file.
+func (g *Guard) Keep(events string) error {
+	if g.pipe == nil || len(events) >= maxPath {
+		return fmt.Errorf("cannot keep guard %d: it watches a process, or %q is too long", g.PID, events)
 	}
-	return &Guard{PID: child}, nil
+	_, err := g.pipe.WriteString(events)
+	if cerr := g.pipe.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("cannot keep guard %d: %w", g.PID, err)
+	}
+	return nil
 }
 
 // Close ends a guard of GuardSelf and reaps it. A guard of GuardProcess is
@@ -111,15 +118,17 @@ const (
 	allSignals = ^sigset(0)
 	sigTerm    = sigset(1) << (unix.SIGTERM - 1)
 
+	// maxPath is the kernel's PATH_MAX.
+	maxPath = 4096
+
 	// populatedAt is where cgroup.events, which begins with "populated 0" or
 	// "populated 1", has the digit (kernel/cgroup/cgroup.c).
 	populatedAt = uintptr(len("populated "))
 )
 
-// forkGuard forks a child that waits for fd to become readable or hung up
-// (POLLIN), or for cgroup.events to say that nothing is left (POLLPRI), and
-// then exits.
-func forkGuard(fd int, event int16) (int, error) {
+// forkGuard forks a child that waits for fd to become readable or hung up,
+// and then exits; with a buffer, it reads first what Keep has to say.
+func forkGuard(fd int, path *[maxPath]byte) (int, error) {
 	// The child is a copy of this thread alone, inside a runtime that has
 	// lost its other threads: no Go code may run in it that could grow a
 	// stack, allocate or be scheduled, and no signal handler either. So the
@@ -130,7 +139,7 @@ func forkGuard(fd int, event int16) (int, error) {
 	syscall.ForkLock.Lock()
 	defer syscall.ForkLock.Unlock()
 	rawMask(&blocked, &old)
-	pid, errno := fork(uintptr(fd), event)
+	pid, errno := fork(uintptr(fd), path)
 	rawMask(&old, nil)
 	if errno != 0 {
 		return 0, fmt.Errorf("cannot fork the guard: %w", errno)
@@ -149,12 +158,12 @@ func rawMask(set, old *sigset) {
 //go:noinline
 //go:nosplit
 //go:norace
-func fork(fd uintptr, event int16) (uintptr, syscall.Errno) {
+func fork(fd uintptr, path *[maxPath]byte) (uintptr, syscall.Errno) {
 	pid, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 	if errno != 0 || pid != 0 {
 		return pid, errno
 	}
-	guard(fd, event)
+	guard(fd, path)
 	return 0, 0
 }
 
@@ -163,7 +172,7 @@ func fork(fd uintptr, event int16) (uintptr, syscall.Errno) {
 //
 //go:nosplit
 //go:norace
-func guard(fd uintptr, event int16) {
+func guard(fd uintptr, path *[maxPath]byte) {
 	if fd > 0 {
 		syscall.RawSyscall(unix.SYS_CLOSE_RANGE, 0, fd-1, 0)
 	}
@@ -175,23 +184,48 @@ func guard(fd uintptr, event int16) {
 	syscall.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTERM), uintptr(unsafe.Pointer(&action)), 0, sigsetSize, 0, 0)
 	mask := allSignals &^ sigTerm
 	rawMask(&mask, nil)
-	poll := unix.PollFd{Fd: int32(fd), Events: event}
-	var events [16]byte
-	for {
-		if event == unix.POLLPRI {
-			// The kernel notes what a reader has seen: it wakes for what
-			// changes after this read, and never for less.
-			n, _, errno := syscall.RawSyscall6(unix.SYS_PREAD64, fd, uintptr(unsafe.Pointer(&events)), unsafe.Sizeof(events), 0, 0, 0)
-			if errno != 0 || n < populatedAt+1 || events[populatedAt] == '0' {
-				break
-			}
-		}
-		_, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, 0, 0, 0, 0)
-		if errno != unix.EINTR && event != unix.POLLPRI {
-			break
+	await(fd, unix.POLLIN)
+	if path != nil {
+		n, _, errno := syscall.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(path)), maxPath-1)
+		if errno == 0 && n > 0 {
+			awaitEmpty(path)
 		}
 	}
 	for {
 		syscall.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+	}
+}
+
+//go:nosplit
+//go:norace
+func await(fd uintptr, event int16) {
+	poll := unix.PollFd{Fd: int32(fd), Events: event}
+	for {
+		_, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, 0, 0, 0, 0)
+		if errno != unix.EINTR {
+			return
+		}
+	}
+}
+
+// awaitEmpty waits for "populated 0" in the cgroup.events file at path, which
+// ends with a zero byte, or for its removal.
+//
+//go:nosplit
+//go:norace
+func awaitEmpty(path *[maxPath]byte) {
+	at := unix.AT_FDCWD
+	fd, _, errno := syscall.RawSyscall6(unix.SYS_OPENAT, uintptr(at), uintptr(unsafe.Pointer(path)), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
+	if errno != 0 {
+		return
+	}
+	for {
+		// The kernel notes what a reader has seen: it wakes for what changes
+		// after this read.
+		n, _, errno := syscall.RawSyscall6(unix.SYS_PREAD64, fd, uintptr(unsafe.Pointer(path)), maxPath, 0, 0, 0)
+		if errno != 0 || n <= populatedAt || path[populatedAt] == '0' {
+			return
+		}
+		await(fd, unix.POLLPRI)
 	}
 }

@@ -83,6 +83,66 @@ func TestGuardProcessEndsWithTheProcess(t *testing.T) {
 	}
 }
 
+func TestGuardKeptEndsWithTheCgroup(t *testing.T) {
+	for name, events := range map[string]string{"empty": "populated 0\nfrozen 0\n", "gone": ""} {
+		t.Run(name, func(t *testing.T) {
+			file := t.TempDir() + "/cgroup.events"
+			if events != "" {
+				if err := os.WriteFile(file, []byte(events), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			g, err := GuardSelf()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := g.Keep(file); err != nil {
+				t.Fatal(err)
+			}
+			var status unix.WaitStatus
+			if _, err := unix.Wait4(g.PID, &status, 0, nil); err != nil || !status.Exited() {
+				t.Errorf("wait: %v, status %v, want an exit", err, status)
+			}
+		})
+	}
+}
+
+func TestGuardKeptOutlivesThePipe(t *testing.T) {
+	file := t.TempDir() + "/cgroup.events"
+	if err := os.WriteFile(file, []byte("populated 1\nfrozen 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g, err := GuardSelf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Keep(file); err != nil {
+		t.Fatal(err)
+	}
+	// It holds the pipe and the file once it watches.
+	waitFor(t, func() bool {
+		fds, _ := os.ReadDir("/proc/" + strconv.Itoa(g.PID) + "/fd")
+		return len(fds) == 2
+	})
+	if err := unix.Kill(g.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.reap(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestGuardOfAProcessCannotBeKept(t *testing.T) {
+	g, err := GuardProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Kill()
+	if err := g.Keep("/nowhere"); err == nil {
+		t.Error("Keep of a guard that watches a process")
+	}
+}
+
 func TestGuardProcessOfNobody(t *testing.T) {
 	cmd := exec.Command("true")
 	if err := cmd.Run(); err != nil {

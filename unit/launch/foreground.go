@@ -5,9 +5,7 @@ import (
 	"errors"
 
 	"github.com/unitward/unitward/dbusclient"
-	"github.com/unitward/unitward/fallback/cgroup"
 	"github.com/unitward/unitward/unit"
-	"github.com/unitward/unitward/unit/keeper"
 )
 
 // Await is Wait for the process that started the job: where systemd's own
@@ -39,23 +37,11 @@ func (j *Job) Keep(ctx context.Context) error {
 		return nil
 	}
 	id := j.rec.Identity
-	events, err := j.l.hierarchy().Recorded(id.Cgroup, id.CgroupInode).Events()
-	if errors.Is(err, cgroup.ErrGone) {
-		return nil
-	}
+	events, err := j.l.hierarchy().Recorded(id.Cgroup, id.CgroupInode).EventsPath()
 	if err != nil {
 		return err
 	}
-	defer events.Close()
-	guard, err := keeper.GuardCgroup(events)
-	if err != nil {
-		return err
-	}
-	if err := j.client.Attach(ctx, dbusclient.GuardScope(id.Nonce), guard.PID); err != nil {
-		guard.Kill()
-		return err
-	}
-	old := j.guard
+	guard := j.guard
 	j.guard = nil
-	return old.Close()
+	return guard.Keep(events)
 }

@@ -107,8 +107,8 @@ func (j *Job) observe(ctx context.Context) look {
 	o.Unit.TasksCurrent = verify.TasksUnset
 	o.Unit.Err = j.unreached
 	if o.Identity.State == verify.IdentitySame {
-		// The unit first, then the cgroup: a member that the manager's answer
-		// missed is still there to be seen.
+		// The unit first, then the recorder, then the cgroup: a recorder or
+		// a member that an earlier answer missed is still there to be seen.
 		switch {
 		case j.first != nil:
 			lk.reading, j.first = *j.first, nil
@@ -117,13 +117,13 @@ func (j *Job) observe(ctx context.Context) look {
 			lk.reading = j.unit.Read(ctx)
 			o.Unit = lk.reading.Unit
 		}
-		if h := j.l.hierarchy(); h != nil && id.CgroupInode != 0 {
-			o.Cgroup = h.Recorded(id.Cgroup, id.CgroupInode).Read()
-		}
 	}
 	if j.rec.Recorder {
 		// A record that cannot be believed is no evidence.
 		o.Recorded, _ = j.entry.Recorded()
+	}
+	if h := j.l.hierarchy(); h != nil && id.CgroupInode != 0 && o.Identity.State == verify.IdentitySame {
+		o.Cgroup = h.Recorded(id.Cgroup, id.CgroupInode).Read()
 	}
 	lk.v = verify.Judge(*o)
 	j.last = lk

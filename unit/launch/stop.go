@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -219,12 +220,15 @@ func (j *Job) noteSteps(lk look) {
 	}
 	stop := &j.rec.Stop
 	if stop.RequestedAt == nil {
-		for _, state := range j.unit.Trail() {
-			switch state {
-			case "stop-sigterm", "final-sigterm":
-				j.managerStep(verify.SignalName(j.signal()), lk)
-			case "stop-sigkill", "final-sigkill":
-				j.managerStep("KILL", lk)
+		trail := j.unit.Trail()
+		if by, began := j.managerStop(lk); slices.Contains(trail, "stop-sigterm") || slices.Contains(trail, "final-sigterm") || by == byTimeout {
+			stop.By = &by
+			stop.Steps = []unit.Step{{At: began, Action: verify.SignalName(j.signal()), Detail: "by the manager"}}
+			// Before systemd 252 the killing states pass too fast to be
+			// signalled; the clock tells of them.
+			due := began.Add(j.rec.Grace)
+			if slices.Contains(trail, "stop-sigkill") || slices.Contains(trail, "final-sigkill") || lk.o.Unit.InactiveEnterAt.After(due) {
+				stop.Steps = append(stop.Steps, unit.Step{At: due, Action: "KILL", Detail: "by the manager"})
 			}
 		}
 	}
@@ -233,26 +237,17 @@ func (j *Job) noteSteps(lk look) {
 	}
 }
 
+// managerStop says why the manager stopped the unit, and since when.
+func (j *Job) managerStop(lk look) (by string, began time.Time) {
+	if j.rec.StartedAt != nil && j.rec.TimedOut(lk.o, lk.v) {
+		return byTimeout, j.rec.StartedAt.Add(j.rec.Timeout)
+	}
+	return byLeftovers, lk.o.Unit.MainExitAt
+}
+
 func (j *Job) signal() int {
 	if j.rec.KillSignal == 0 {
 		return int(unix.SIGTERM)
 	}
 	return j.rec.KillSignal
-}
-
-func (j *Job) managerStep(action string, lk look) {
-	stop := &j.rec.Stop
-	for _, s := range stop.Steps {
-		if s.Action == action {
-			return
-		}
-	}
-	by := byLeftovers
-	if j.rec.TimedOut(lk.o, lk.v) {
-		by = byTimeout
-	}
-	if stop.By == nil {
-		stop.By = &by
-	}
-	stop.Steps = append(stop.Steps, unit.Step{At: lk.o.At, Action: action, Detail: "by the manager"})
 }

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// testFlags reads the flags that "test" and "all" share.
+func testFlags(name string, args []string, suites, vms string) (options, error) {
+	var o options
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.StringVar(&suites, "suites", suites, "the suites to run in the rig: a list, all or none")
+	flags.StringVar(&vms, "vm", vms, "the suites to run in emulated machines: a list, all or none")
+	flags.StringVar(&o.run, "run", "", "the tests to run in the rig (a regular expression)")
+	flags.StringVar(&o.vmRun, "vm-run", "^TestVM", "the tests to run in emulated machines")
+	packages := flags.String("packages", strings.Join(rigPackages, ","), "the packages whose tests run in the rig")
+	flags.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long one test binary may run")
+	flags.IntVar(&o.width, "j", 2, "machines at a time")
+	flags.BoolVar(&o.cover, "cover", false, "write build/coverage.txt")
+	if err := flags.Parse(args); err != nil {
+		return o, usageError(err.Error())
+	}
+	if flags.NArg() > 0 {
+		return o, usageError(fmt.Sprintf("cannot understand %q", flags.Arg(0)))
+	}
+	o.packages = strings.Split(*packages, ",")
+	var err, verr error
+	o.suites, err = ParseSuites(suites)
+	o.vms, verr = ParseSuites(vms)
+	return o, errors.Join(err, verr)
+}
+
+func cmdTest(ctx context.Context, args []string) (int, error) {
+	o, err := testFlags("test", args, "all", "none")
+	if err != nil {
+		return 2, err
+	}
+	var r report
+	if err := prepare(ctx, o); err != nil {
+		return 1, err
+	}
+	if err := r.machines(ctx, o); err != nil {
+		return 1, err
+	}
+	return r.finish(ctx, o)
+}
+
+// cmdAll runs everything that can run on this machine.
+func cmdAll(ctx context.Context, args []string) (int, error) {
+	o, err := testFlags("all", args, "all", "all")
+	if err != nil {
+		return 2, err
+	}
+	if err := prepare(ctx, o); err != nil {
+		return 1, err
+	}
+	var r report
+	note("unit tests")
+	unit, err := runUnit(ctx, o)
+	if err != nil {
+		return 1, err
+	}
+	if err := r.machines(ctx, o); err != nil {
+		return 1, err
+	}
+	if lost := dropMoved(unit, r.Runs); len(lost) > 0 {
+		r.NotRun = append(r.NotRun, "tests that are for machines, and that none ran:\n"+strings.Join(lost, "\n"))
+	}
+	r.Runs = append(unit, r.Runs...)
+	return r.finish(ctx, o)
+}
+
+func prepare(ctx context.Context, o options) error {
+	if err := toModuleRoot(ctx); err != nil {
+		return err
+	}
+	for _, dir := range []string{"cover", "unit.log"} {
+		if err := os.RemoveAll(filepath.Join(outDir, dir)); err != nil {
+			return err
+		}
+	}
+	for _, s := range Suites {
+		if err := os.RemoveAll(filepath.Join(outDir, s.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// machines runs the tests in the rig and then in the emulated machines. Only a
+// failure of the driver itself, or an interruption, is an error.
+func (r *report) machines(ctx context.Context, o options) error {
+	if len(o.suites)+len(o.vms) == 0 {
+		return nil
+	}
+	if err := checkBuild(); err != nil {
+		for _, s := range o.suites {
+			r.cannot("the rig of "+s.String(), "rig", err)
+		}
+		for _, s := range o.vms {
+			r.cannot("the emulated machine of "+s.String(), "vm", err)
+		}
+		return nil
+	}
+	note("building the tests")
+	st, err := buildStage(ctx, o.packages, o.cover)
+	if err != nil {
+		return err
+	}
+	if len(st.Binaries) == 0 {
+		r.NotRun = append(r.NotRun, "the rig: no package has tests for it")
+		return nil
+	}
+	if err := buildAll(ctx, union(o.suites, o.vms)); err != nil {
+		note("%s", err) // each machine says again that it lacks its root
+	}
+	r.each(ctx, o.width, "the rig", "rig", o.suites, func(s Suite) ([]testRun, error) { return runSuite(ctx, s, st, o) })
+	r.each(ctx, o.width, "the emulated machine", "vm", o.vms, func(s Suite) ([]testRun, error) { return runVM(ctx, s, st, o) })
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// each runs a kind of machine for each suite.
+func (r *report) each(ctx context.Context, width int, kind, required string, suites []Suite, run func(Suite) ([]testRun, error)) {
+	if ctx.Err() != nil {
+		return
+	}
+	var mu sync.Mutex
+	runs := make([][]testRun, len(suites))
+	inParallel(width, len(suites), func(i int) {
+		start := time.Now()
+		var err error
+		runs[i], err = run(suites[i])
+		mu.Lock()
+		defer mu.Unlock()
+		if ctx.Err() == nil {
+			note("%s of %s: done in %.1fs", kind, suites[i], time.Since(start).Seconds())
+		}
+		if err != nil && len(runs[i]) == 0 {
+			r.cannot(kind+" of "+suites[i].String(), required, err)
+		} else if err != nil {
+			r.Failed = append(r.Failed, kind+" of "+suites[i].String()+": "+err.Error())
+		}
+	})
+	for _, rs := range runs {
+		r.Runs = append(r.Runs, rs...)
+	}
+}
+
+// finish prints the report and merges the coverage.
+func (r *report) finish(ctx context.Context, o options) (int, error) {
+	enforce(r.Runs)
+	if o.cover {
+		if err := mergeCoverage(ctx); err != nil {
+			return 1, err
+		}
+	}
+	if r.print(os.Stdout) {
+		return 1, nil
+	}
+	return 0, nil
+}
+
+func union(a, b []Suite) []Suite {
+	var out []Suite
+	for _, s := range Suites {
+		for _, t := range append(append([]Suite{}, a...), b...) {
+			if s == t {
+				out = append(out, s)
+				break
+			}
+		}
+	}
+	return out
+}

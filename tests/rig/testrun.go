@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// users are who every test runs as: with the system manager, and with a manager
+// of one's own.
+var users = []string{"root", "tester"}
+
+// options are what the flags of the driver say.
+type options struct {
+	suites   []Suite
+	vms      []Suite
+	packages []string
+	run      string // -test.run in the rig
+	vmRun    string // -test.run in the emulated machines
+	timeout  time.Duration
+	width    int // machines at a time
+	cover    bool
+}
+
+// testEnv is what tests see in every machine.
+func testEnv(st *stage, more ...string) []string {
+	env := append([]string{"UNITWARD_RIG=1", "UNITWARD_BIN=" + inside + "/unitward"}, more...)
+	if require := os.Getenv("UNITWARD_REQUIRE"); require != "" {
+		env = append(env, "UNITWARD_REQUIRE="+require)
+	}
+	if st.Cover {
+		env = append(env, "GOCOVERDIR="+coverDir)
+	}
+	return env
+}
+
+// testArgs are the arguments of a test binary.
+func testArgs(st *stage, o options, run string) []string {
+	args := []string{"-test.v=test2json", "-test.timeout=" + o.timeout.String()}
+	if run != "" {
+		args = append(args, "-test.run="+run)
+	}
+	if st.Cover {
+		args = append(args, "-test.gocoverdir="+coverDir)
+	}
+	return args
+}
+
+// runSuite boots a suite and runs every test binary in it, as each user.
+func runSuite(ctx context.Context, s Suite, st *stage, o options) (runs []testRun, err error) {
+	m, err := Start(ctx, s, uniqueName(s.Name), true)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if len(m.Failed) > 0 {
+		note("units that failed at the boot of %s: %s", s, strings.Join(m.Failed, ", "))
+	}
+	if err := st.copyInto(m); err != nil {
+		return nil, err
+	}
+	failed := false
+	for _, user := range users {
+		for _, b := range st.Binaries {
+			if err := ctx.Err(); err != nil {
+				return runs, context.Cause(ctx)
+			}
+			r := runBinary(ctx, m, user, b, st, o)
+			failed = failed || r.count().failed > 0
+			runs = append(runs, r)
+		}
+	}
+	if failed {
+		err = errors.Join(err, saveJournal(ctx, m, s))
+	}
+	if st.Cover {
+		err = errors.Join(err, os.CopyFS(filepath.Join(outDir, "cover", s.Name), os.DirFS(m.path(coverDir))))
+	}
+	return runs, err
+}
+
+// runBinary runs one test binary, its directory being the package's own.
+func runBinary(ctx context.Context, m *Machine, user string, b testBinary, st *stage, o options) testRun {
+	r := testRun{Where: m.Suite.String(), User: user, Package: b.Dir, Log: filepath.Join(outDir, m.Suite.Name, user, b.log())}
+	start := time.Now()
+	log, err := createLog(r.Log)
+	if err != nil {
+		r.Err = err
+		return r
+	}
+	defer log.Close()
+	conv, err := newConverter(b.Package, log)
+	if err != nil {
+		r.Err = err
+		return r
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout+30*time.Second, errors.New("cannot wait longer: the test did not heed its own timeout"))
+	defer cancel()
+	args := testArgs(st, o, o.run)
+	if o.run == "" {
+		args = append(args, "-test.skip=^TestVM") // those are for the emulated machines
+	}
+	code, err := m.Run(ctx, Command{
+		User: user, Argv: append([]string{b.file()}, args...), Dir: b.in(), Env: testEnv(st),
+		Stdout: conv, Stderr: conv, Left: &r.Left,
+	})
+	r.finish(conv, code, err)
+	r.Took = time.Since(start)
+	return r
+}
+
+// finish takes the outcomes, and how the test binary itself ended.
+func (r *testRun) finish(conv *converter, code int, err error) {
+	var cerr error
+	r.Outcomes, cerr = conv.close()
+	r.Err = errors.Join(err, cerr)
+	if r.Err == nil && code != 0 && r.count().failed == 0 {
+		r.Err = fmt.Errorf("the test binary ended with status %d, and no test had failed\n%s", code, indent(tail(r.Log, 40)))
+	}
+}
+
+// converter feeds what a test binary prints to test2json.
+type converter struct {
+	io.Writer
+	in       io.Closer
+	cmd      *exec.Cmd
+	outcomes chan []Outcome
+	err      chan error
+}
+
+func newConverter(pkg string, log io.Writer) (*converter, error) {
+	// Not under the context: it ends when its input does.
+	cmd := goCommand(context.Background(), "tool", "test2json", "-t", "-p", pkg)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("cannot start test2json: %w", err)
+	}
+	c := &converter{Writer: in, in: in, cmd: cmd, outcomes: make(chan []Outcome, 1), err: make(chan error, 1)}
+	go func() {
+		o, err := collect(out, log)
+		_, _ = io.Copy(io.Discard, out)
+		c.outcomes <- o
+		c.err <- err
+	}()
+	return c, nil
+}
+
+func (c *converter) close() ([]Outcome, error) {
+	c.in.Close()
+	o, err := <-c.outcomes, <-c.err
+	return o, errors.Join(err, c.cmd.Wait())
+}
+
+// saveJournal brings a machine's journal back to the host.
+func saveJournal(ctx context.Context, m *Machine, s Suite) error {
+	log, err := createLog(filepath.Join(outDir, s.Name, "journal.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	if _, err := m.Run(ctx, Command{Argv: []string{"journalctl", "-b", "--no-pager", "-o", "short-precise"}, Stdout: log, Stderr: log}); err != nil {
+		return fmt.Errorf("cannot save the journal of %s: %w", s, err)
+	}
+	note("the journal of %s is in %s", s, log.Name())
+	return nil
+}
+
+func createLog(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("cannot make the log: %w", err)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make the log: %w", err)
+	}
+	return f, nil
+}
+
+func tail(path string, n int) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return lastLines(string(b), n)
+}
+
+// uniqueName keeps machines of several drivers apart.
+func uniqueName(prefix string) string { return fmt.Sprintf("%s-%d-%s", prefix, os.Getpid(), nonce()) }
+
+func nonce() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// runVM boots a suite in an emulated machine and runs the tests that are for
+// it, as each user. What they print comes back between marks.
+func runVM(ctx context.Context, s Suite, st *stage, o options) ([]testRun, error) {
+	var binaries []testBinary
+	for _, b := range st.Binaries {
+		if b.Dir == vmPackage {
+			binaries = append(binaries, b)
+		}
+	}
+	if len(binaries) == 0 {
+		return nil, fmt.Errorf("cannot test in an emulated machine: %s has no tests", vmPackage)
+	}
+	mark := "rig-mark-" + nonce()
+	path := filepath.Join(outDir, s.Name, "vm.log")
+	log, err := createLog(path)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	start := time.Now()
+	vm := VM{
+		Suite: s, Script: vmTestScript(binaries, st, o, mark), Add: map[string]string{inside: st.Dir},
+		Timeout: o.timeout + 2*time.Minute,
+	}
+	_, err = vm.Run(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	out, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := splitRuns(string(out), mark, binaries)
+	for i := range runs {
+		runs[i].Where = "vm " + s.String()
+		runs[i].Log = path
+	}
+	if len(runs) > 0 {
+		runs[0].Took = time.Since(start) // of the whole machine
+	}
+	return runs, err
+}
+
+// vmPackage has the tests for emulated machines.
+const vmPackage = "tests/e2e"
+
+func vmTestScript(binaries []testBinary, st *stage, o options, mark string) string {
+	plain := *st
+	plain.Cover = false // nothing carries the data out
+	var b strings.Builder
+	b.WriteString("#!/bin/sh\nfailed=0\n")
+	for _, user := range users {
+		for _, bin := range binaries {
+			env := append(userEnv(user), testEnv(&plain, "UNITWARD_VM=1")...)
+			words := append([]string{"env", "-i"}, env...)
+			if user != "root" {
+				words = append(words, "setpriv", "--reuid="+user, "--regid="+user, "--init-groups")
+			}
+			words = append(append(words, bin.file()), testArgs(&plain, o, o.vmRun)...)
+			fmt.Fprintf(&b, "cd %s\nprintf '\\n%s begin %s %s\\n'\n", bin.in(), mark, user, bin.Dir)
+			fmt.Fprintf(&b, "%s 2>&1\nstatus=$?\n[ $status = 0 ] || failed=1\nprintf '\\n%s end %%s\\n' $status\n", quoteAll(words), mark)
+		}
+	}
+	b.WriteString("[ $failed = 0 ] || journalctl -b --no-pager -o short-precise\nexit $failed\n")
+	return b.String()
+}
+
+// quoteAll writes words for a shell.
+func quoteAll(words []string) string {
+	var out []string
+	for _, w := range words {
+		out = append(out, "'"+strings.ReplaceAll(w, "'", `'\''`)+"'")
+	}
+	return strings.Join(out, " ")
+}
+
+// splitRuns finds the runs of the test binaries in a machine's output.
+func splitRuns(out, mark string, binaries []testBinary) ([]testRun, error) {
+	var runs []testRun
+	for _, part := range strings.Split(out, "\n"+mark+" begin ")[1:] {
+		head, rest, _ := strings.Cut(part, "\n")
+		user, dir, _ := strings.Cut(head, " ")
+		body, after, ended := strings.Cut(rest, "\n"+mark+" end ")
+		r := testRun{User: user, Package: dir}
+		pkg := dir
+		for _, b := range binaries {
+			if b.Dir == dir {
+				pkg = b.Package
+			}
+		}
+		conv, err := newConverter(pkg, io.Discard)
+		if err != nil {
+			return runs, err
+		}
+		_, err = io.Copy(conv, bytes.NewReader([]byte(body)))
+		code := -1
+		if status, _, _ := strings.Cut(after, "\n"); ended && err == nil {
+			code, err = strconv.Atoi(strings.TrimSpace(status))
+		}
+		r.finish(conv, code, err)
+		runs = append(runs, r)
+	}
+	if len(runs) == 0 {
+		return nil, fmt.Errorf("cannot find a test's output in what the machine said")
+	}
+	return runs, nil
+}
