@@ -36,7 +36,8 @@ func (h *Hierarchy) Lookup(path string) (*Group, error) {
 	return &Group{h: h, Path: path, Inode: inode}, nil
 }
 
-// Recorded is the cgroup that a record names, whether it exists or not.
+// Recorded is the cgroup that a record names, whether it exists or not. An
+// inode of 0 is not known.
 func (h *Hierarchy) Recorded(path string, inode uint64) *Group {
 	return &Group{h: h, Path: path, Inode: inode}
 }
@@ -70,7 +71,14 @@ func (g *Group) Read() verify.Cgroup {
 		return c
 	}
 	defer unix.Close(dir)
-	if inode != g.Inode {
+	switch g.Inode {
+	case inode:
+	case 0:
+		// The job ended before its inode could be seen. What stands here now
+		// may be another's; its absence would still be proof.
+		c.State, c.Err = verify.CgroupUnavailable, fmt.Sprintf("the inode of %s was not recorded", g.Path)
+		return c
+	default:
 		c.State = verify.CgroupReplaced
 		return c
 	}

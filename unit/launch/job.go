@@ -122,7 +122,7 @@ func (j *Job) observe(ctx context.Context) look {
 		// A record that cannot be believed is no evidence.
 		o.Recorded, _ = j.entry.Recorded()
 	}
-	if h := j.l.hierarchy(); h != nil && id.CgroupInode != 0 && o.Identity.State == verify.IdentitySame {
+	if h := j.l.hierarchy(); h != nil && id.Cgroup != "" && o.Identity.State == verify.IdentitySame {
 		o.Cgroup = h.Recorded(id.Cgroup, id.CgroupInode).Read()
 	}
 	lk.v = verify.Judge(*o)
