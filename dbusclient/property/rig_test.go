@@ -140,16 +140,16 @@ func (r *rig) compare(t *testing.T, rc rigCase, p, base *pair) {
 		if p.err[0] == nil {
 			t.Errorf("Since says %d, but systemd %d accepts it", p.since, r.version)
 		}
-		t.Skipf("rig: systemd %d has no such property (since %d): %v", r.version, p.since, p.err[0])
+		t.Skipf("systemd %d has no such property (since %d): %v", r.version, p.since, p.err[0])
 	}
 	if rc.since > r.version {
-		t.Skipf("rig: not to be compared on systemd %d (since %d); ours: %v; systemd-run: %v", r.version, rc.since, p.err[0], p.err[1])
+		t.Skipf("version: not to be compared on systemd %d (since %d); ours: %v; systemd-run: %v", r.version, rc.since, p.err[0], p.err[1])
 	}
 	if rc.system > 0 && r.version >= rc.system && r.mode == "--user" {
 		if p.err[0] == nil {
 			t.Errorf("the user manager accepts it")
 		}
-		t.Skipf("rig: only a system manager has it: %v", p.err[0])
+		t.Skipf("scope: only a system manager has it: %v", p.err[0])
 	}
 	if rc.alone {
 		if changed := without(p.shown[0], base.shown[0]); p.err[0] != nil || len(changed) > 0 {
