@@ -1,6 +1,7 @@
 package dbusclient
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -146,13 +147,14 @@ func (a address) owned(m unit.Manager, uid int) error {
 	}
 	info, err := os.Stat(a.path)
 	if err != nil {
-		if pe, ok := err.(*os.PathError); ok {
+		var pe *os.PathError
+		if errors.As(err, &pe) {
 			return pe.Err
 		}
 		return err
 	}
 	if info.Mode()&os.ModeSocket == 0 {
-		return fmt.Errorf("it is not a socket")
+		return errors.New("it is not a socket")
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != want {
 		return fmt.Errorf("it belongs to uid %d, not %d", st.Uid, want)

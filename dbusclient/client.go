@@ -104,7 +104,8 @@ func (c *Client) reconnect() *link {
 		for path, f := range c.pump.paths() {
 			follow(ctx, l, path, f.name)
 			if l.addr.bus {
-				l.send(ctx, path, sdUnit+".Ref").wait()
+				// A unit that is gone cannot be held; the next read says so.
+				_ = l.send(ctx, path, sdUnit+".Ref").wait()
 			}
 		}
 		c.mu.Lock()

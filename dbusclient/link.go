@@ -58,9 +58,7 @@ func dial(ctx context.Context, a address, m unit.Manager, uid int, pump dbus.Sig
 	// godbus authenticates without a deadline; closing ends it.
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	l := &link{conn: conn, addr: a}
-	if err = conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(uid))}); err == nil && a.bus {
-		err = conn.Hello()
-	}
+	err = conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(uid))})
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -74,13 +72,21 @@ func dial(ctx context.Context, a address, m unit.Manager, uid int, pump dbus.Sig
 	return l, nil
 }
 
-// greet finds the manager on the connection. All questions go out before the
-// first answer is awaited.
+// greet enters the bus and finds the manager on it. A bus takes messages in
+// their order, so all of them go out before the first answer is awaited.
 func (l *link) greet(ctx context.Context) error {
+	var hello *pending
+	if l.addr.bus {
+		hello = l.sendBus(ctx, "Hello")
+	}
 	version := l.send(ctx, sdPath, propsIfc+".Get", sdMgr, "Version")
 	if l.addr.bus {
 		watch := l.sendBus(ctx, "AddMatch", "type='signal',sender='"+busName+"',member='NameOwnerChanged',arg0='"+sdName+"'")
 		owner := l.sendBus(ctx, "GetNameOwner", sdName)
+		var name string
+		if err := hello.wait(&name); err != nil {
+			return err
+		}
 		if err := owner.wait(&l.owner); err != nil {
 			return fmt.Errorf("no systemd manager is on this bus: %w", err)
 		}

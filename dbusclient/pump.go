@@ -63,6 +63,14 @@ func (f *follower) states() []string {
 	return append([]string(nil), f.trail...)
 }
 
+// goesOn is true when the last signal told of a unit that has not ended.
+func (f *follower) goesOn() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := len(f.trail)
+	return n > 0 && underway(f.trail[n-1])
+}
+
 func (p *pump) follow(path dbus.ObjectPath, f *follower) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

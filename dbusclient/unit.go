@@ -3,6 +3,7 @@ package dbusclient
 import (
 	"context"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"time"
 
@@ -76,6 +77,10 @@ func (u *Unit) Changed() <-chan struct{} { return u.follower.wake }
 // as signals told of them. It dates steps and decides nothing.
 func (u *Unit) Trail() []string { return u.follower.states() }
 
+// GoesOn reports whether the last signal told of a unit that has not ended.
+// Changed then receives at its end. Like every signal it proves nothing.
+func (u *Unit) GoesOn() bool { return u.follower.goesOn() }
+
 // Reading is one reading of a unit.
 type Reading struct {
 	verify.Unit
@@ -89,6 +94,65 @@ type Reading struct {
 	CPUUsage, MemoryPeak *uint64
 }
 
+// Identity is what a unit that was just started is recognised by.
+type Identity struct {
+	// InvocationID is 32 hexadecimal digits; empty when the unit is gone.
+	InvocationID string
+	// ControlGroup is the cgroup below the cgroup root; empty when the unit
+	// has ended already.
+	ControlGroup string
+	// MainPID is the main process, running or not.
+	MainPID int
+	// StartedAt is when it started.
+	StartedAt time.Time
+}
+
+// Identify reads who the unit turned out to be, and nothing that can wait.
+func (u *Unit) Identify(ctx context.Context) (Identity, error) {
+	var id Identity
+	var invocation []byte
+	var pid uint32
+	var start uint64
+	err := u.ask(ctx, []question{
+		{sdSvc, "ControlGroup", &id.ControlGroup, false},
+		{sdSvc, "ExecMainPID", &pid, false},
+		{sdSvc, "ExecMainStartTimestamp", &start, false},
+		{sdUnit, "InvocationID", &invocation, false},
+	})
+	id.InvocationID, id.MainPID, id.StartedAt = hex.EncodeToString(invocation), int(pid), wall(start)
+	return id, err
+}
+
+// question is a property to read, and where its value goes.
+type question struct {
+	iface, name string
+	into        any
+	// optional is a property that this systemd may not have.
+	optional bool
+}
+
+// ask sends all questions before it awaits the first answer. It returns the
+// first error.
+func (u *Unit) ask(ctx context.Context, questions []question) error {
+	l := u.c.current()
+	sent := make([]*pending, len(questions))
+	for i, q := range questions {
+		sent[i] = l.send(ctx, u.path, propsIfc+".Get", q.iface, q.name)
+	}
+	var first error
+	for i, q := range questions {
+		var v dbus.Variant
+		err := sent[i].wait(&v)
+		if err == nil {
+			err = dbus.Store([]any{v.Value()}, q.into)
+		}
+		if err != nil && !q.optional && first == nil {
+			first = fmt.Errorf("cannot read %s of %s: %s", q.name, u.name, sentence(err))
+		}
+	}
+	return first
+}
+
 // Read reads what the manager knows of the unit now. All questions go out
 // before the first answer is awaited. An error is in Reading.Err.
 func (u *Unit) Read(ctx context.Context) Reading {
@@ -98,11 +162,7 @@ func (u *Unit) Read(ctx context.Context) Reading {
 	var pid uint32
 	var start, exit, inactive, handoff uint64
 	cpu, peak := unset, unset
-	questions := []struct {
-		iface, name string
-		into        any
-		optional    bool
-	}{
+	err := u.ask(ctx, []question{
 		{sdUnit, "LoadState", &r.LoadState, false},
 		{sdUnit, "ActiveState", &r.ActiveState, false},
 		{sdUnit, "SubState", &r.SubState, false},
@@ -121,22 +181,11 @@ func (u *Unit) Read(ctx context.Context) Reading {
 		// Last: should the unit be unloaded meanwhile, the defaults that were
 		// read of it do not come with its identity.
 		{sdUnit, "InvocationID", &invocation, false},
+	})
+	if err != nil {
+		r.Err = err.Error()
 	}
-	sent := make([]*pending, len(questions))
-	for i, q := range questions {
-		sent[i] = l.send(ctx, u.path, propsIfc+".Get", q.iface, q.name)
-	}
-	for i, q := range questions {
-		var v dbus.Variant
-		err := sent[i].wait(&v)
-		if err == nil {
-			err = dbus.Store([]any{v.Value()}, q.into)
-		}
-		if err != nil && !q.optional && r.Err == "" {
-			r.Err = "cannot read " + q.name + " of " + u.name + ": " + sentence(err)
-		}
-	}
-	r.Unit.Read = r.Err == ""
+	r.Unit.Read = r.Err == "" //nolint:staticcheck // Read is a method too
 	r.InvocationID = hex.EncodeToString(invocation)
 	r.MainPID = int(pid)
 	r.MainStartAt, r.MainExitAt, r.InactiveEnterAt, r.HandoffAt = wall(start), wall(exit), wall(inactive), wall(handoff)

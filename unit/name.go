@@ -46,6 +46,9 @@ func ParseName(s string) (string, error) {
 		return bad("it has %d bytes, at most %d are allowed", len(name), MaxName)
 	case name[0] == '.' || name[0] == '-':
 		return bad("it starts with %q", name[0])
+	case strings.HasSuffix(name, ".service"):
+		// As a name it would be read as that of another job.
+		return bad("it ends with .service twice")
 	}
 	for _, suffix := range otherSuffixes {
 		if strings.HasSuffix(name, suffix) {

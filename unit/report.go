@@ -13,17 +13,17 @@ const ReportSchema = "unitward.report/1"
 type State string
 
 const (
-	// StateStarting: recorded, and not yet known to run.
+	// StateStarting means: recorded, and not yet known to run.
 	StateStarting State = "starting"
-	// StateRunning: the main process runs.
+	// StateRunning means: the main process runs.
 	StateRunning State = "running"
-	// StateStopping: a stop was requested and is not proven yet.
+	// StateStopping means: a stop was requested and is not proven yet.
 	StateStopping State = "stopping"
-	// StateEnded: the exit is known, the tree is not proven empty.
+	// StateEnded means: the exit is known, the tree is not proven empty.
 	StateEnded State = "ended"
-	// StateSettled: confirmed and sealed.
+	// StateSettled means: confirmed and sealed.
 	StateSettled State = "settled"
-	// StateUnknown: the evidence does not say.
+	// StateUnknown means: the evidence does not say.
 	StateUnknown State = "unknown"
 )
 
@@ -31,15 +31,24 @@ const (
 type Reason string
 
 const (
-	ReasonCompleted   Reason = "completed"
-	ReasonFailed      Reason = "failed"
-	ReasonSignaled    Reason = "signaled"
-	ReasonTimeout     Reason = "timeout"
-	ReasonOOM         Reason = "oom"
+	// ReasonCompleted is an exit with code 0.
+	ReasonCompleted Reason = "completed"
+	// ReasonFailed is an exit with another code.
+	ReasonFailed Reason = "failed"
+	// ReasonSignaled is an end by a signal that nobody here sent.
+	ReasonSignaled Reason = "signaled"
+	// ReasonTimeout is an end because the time of Spec.Timeout was up.
+	ReasonTimeout Reason = "timeout"
+	// ReasonOOM is an end because memory was out.
+	ReasonOOM Reason = "oom"
+	// ReasonOutputLimit is an end because the job wrote too much.
 	ReasonOutputLimit Reason = "output-limit"
-	ReasonCancelled   Reason = "cancelled"
+	// ReasonCancelled is an end that was asked for.
+	ReasonCancelled Reason = "cancelled"
+	// ReasonStartFailed is a job of which nothing ran.
 	ReasonStartFailed Reason = "start-failed"
-	ReasonUnknown     Reason = "unknown"
+	// ReasonUnknown is an end whose evidence is lost.
+	ReasonUnknown Reason = "unknown"
 )
 
 // Report is what is known of a job, the same object wherever unitward speaks

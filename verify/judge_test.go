@@ -132,8 +132,8 @@ func (r row) check(t *testing.T, v Verdict) {
 	if v.Exit.Known && (r.source == "" || !strings.Contains(v.Exit.Source, r.source)) {
 		t.Errorf("exit source %q does not name %q", v.Exit.Source, r.source)
 	}
-	if at := r.o.At; v.Exit.Known && strings.Contains(v.Exit.Source, "recorder") {
-		if at = r.o.Recorded.At; !v.Exit.At.Equal(at) {
+	if v.Exit.Known && strings.Contains(v.Exit.Source, "recorder") {
+		if at := r.o.Recorded.At; !v.Exit.At.Equal(at) {
 			t.Errorf("exit is dated %v, want %v", v.Exit.At, at)
 		}
 	}

@@ -21,10 +21,9 @@ const (
 	exitTimeout = 124
 	// exitError: unitward could not do what was asked; nothing ran.
 	exitError = 125
-	// exitNoExec: the command cannot be executed.
-	exitNoExec = 126
-	// exitNotFound: the command was not found.
-	exitNotFound = 127
+	// 126 and 127, a command that cannot be executed or was not found, come
+	// with the unit.StartError.
+
 	// exitSignal plus n: signal n ended the job.
 	exitSignal = 128
 )
@@ -73,7 +72,7 @@ func fail(err error, asJSON bool, s streams) int {
 	}
 	printError(s.Err, err)
 	if asJSON {
-		printJSON(s.Out, errorObject{errorBody{Message: err.Error(), Hints: hints(err), Status: code}})
+		_ = printJSON(s.Out, errorObject{errorBody{Message: err.Error(), Hints: hints(err), Status: code}})
 	}
 	return code
 }
@@ -115,7 +114,7 @@ func statusOf(rep unit.Report, kept bool) int {
 	switch {
 	case rep.Reason != nil && *rep.Reason == unit.ReasonTimeout && rep.Confirmed:
 		return exitTimeout
-	case !rep.Confirmed && !(kept && rep.Exit.Known):
+	case !rep.Confirmed && (!kept || !rep.Exit.Known):
 		return exitUnconfirmed
 	case rep.Exit.Signal != nil:
 		return exitSignal + signalNumber(*rep.Exit.Signal)

@@ -61,7 +61,9 @@ func (a *app) wait(args []string, fact launch.Fact, timeout string) error {
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 			fmt.Fprintf(a.Err, "unitward: cannot wait any longer for job %s: %s\n", rep.Name, sentenceOf(rep))
 			if a.json {
-				printJSON(a.Out, rep)
+				if err := printJSON(a.Out, rep); err != nil {
+					return err
+				}
 			}
 			return &statusError{exitTimeout}
 		}

@@ -42,10 +42,12 @@ func cmdTest(ctx context.Context, args []string) (int, error) {
 	if err != nil {
 		return 2, err
 	}
-	var r report
-	if err := prepare(ctx, o); err != nil {
+	leave, err := prepare(ctx, &o)
+	if err != nil {
 		return 1, err
 	}
+	defer leave()
+	var r report
 	if err := r.machines(ctx, o); err != nil {
 		return 1, err
 	}
@@ -58,9 +60,11 @@ func cmdAll(ctx context.Context, args []string) (int, error) {
 	if err != nil {
 		return 2, err
 	}
-	if err := prepare(ctx, o); err != nil {
+	leave, err := prepare(ctx, &o)
+	if err != nil {
 		return 1, err
 	}
+	defer leave()
 	var r report
 	note("unit tests")
 	unit, err := runUnit(ctx, o)
@@ -77,21 +81,22 @@ func cmdAll(ctx context.Context, args []string) (int, error) {
 	return r.finish(ctx, o)
 }
 
-func prepare(ctx context.Context, o options) error {
-	if err := toModuleRoot(ctx); err != nil {
-		return err
+// prepare finds the place for the logs, and removes those of an earlier call.
+func prepare(ctx context.Context, o *options) (leave func(), err error) {
+	if o.out, leave, err = enterModule(ctx); err != nil {
+		return nil, err
 	}
-	for _, dir := range []string{"cover", "unit.log"} {
-		if err := os.RemoveAll(filepath.Join(outDir, dir)); err != nil {
-			return err
-		}
-	}
+	old := []string{"cover", "unit.log"}
 	for _, s := range Suites {
-		if err := os.RemoveAll(filepath.Join(outDir, s.Name)); err != nil {
-			return err
+		old = append(old, s.Name)
+	}
+	for _, name := range old {
+		if err := os.RemoveAll(filepath.Join(o.out, name)); err != nil {
+			leave()
+			return nil, fmt.Errorf("cannot remove old logs: %w", err)
 		}
 	}
-	return nil
+	return leave, nil
 }
 
 // machines runs the tests in the rig and then in the emulated machines. Only a
@@ -110,7 +115,7 @@ func (r *report) machines(ctx context.Context, o options) error {
 		return nil
 	}
 	note("building the tests")
-	st, err := buildStage(ctx, o.packages, o.cover)
+	st, err := buildStage(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -160,7 +165,7 @@ func (r *report) each(ctx context.Context, width int, kind, required string, sui
 func (r *report) finish(ctx context.Context, o options) (int, error) {
 	enforce(r.Runs)
 	if o.cover {
-		if err := mergeCoverage(ctx); err != nil {
+		if err := mergeCoverage(ctx, o.out); err != nil {
 			return 1, err
 		}
 	}

@@ -121,7 +121,13 @@ func (m *Machine) runIn(ctx context.Context, c Command, cg cgroup) (int, error) 
 		return -1, err
 	}
 	if r.status.Signaled() {
-		return 128 + int(r.status.Signal()), context.Cause(ctx)
+		if err := context.Cause(ctx); err != nil {
+			return -1, err
+		}
+		if !alive(m.Name) {
+			return -1, fmt.Errorf("cannot tell how the command ended: the machine %s is gone", m.Name)
+		}
+		return 128 + int(r.status.Signal()), nil
 	}
 	return r.status.ExitStatus(), nil
 }

@@ -18,8 +18,12 @@ image=$(dep linux-image-cloud-amd64 image)
 cd "$RIG_KERNEL" && apt-get -o APT::Sandbox::User=root download "$image" $(dep "$image" binary)
 `
 
-// Kernel returns the path of the suite's own kernel, and fetches it first where
-// it is not there yet. Modules are left out: all that is needed is built in.
+// vmModules are the kernel's modules that a machine has, where they are not
+// built in, as /opt/rig/modules: a test loads what it needs.
+var vmModules = []string{"fuse"}
+
+// Kernel returns the path of the suite's own kernel, with a directory modules
+// beside it, and fetches it first where it is not there yet.
 func Kernel(ctx context.Context, s Suite) (string, error) {
 	dir := filepath.Join(stateDir(), "kernel-"+s.Name)
 	held, err := lockFile(ctx, dir+".lock")
@@ -27,8 +31,9 @@ func Kernel(ctx context.Context, s Suite) (string, error) {
 		return "", err
 	}
 	defer held.Close()
-	if found, _ := filepath.Glob(filepath.Join(dir, "vmlinuz*")); len(found) > 0 {
-		return found[0], nil
+	at := filepath.Join(dir, "vmlinuz")
+	if _, err := os.Stat(filepath.Join(dir, "modules")); err == nil {
+		return at, nil
 	}
 	if err := need(ctx, "mmdebstrap", "dpkg-deb"); err != nil {
 		return "", err
@@ -55,15 +60,37 @@ func Kernel(ctx context.Context, s Suite) (string, error) {
 			return "", fmt.Errorf("cannot unpack the kernel of %s: %w", s.Name, err)
 		}
 	}
-	k, err := unpackedKernel(tmp)
+	return at, keepKernel(tmp, dir)
+}
+
+// keepKernel moves the kernel and the modules that machines have from the
+// unpacked packages to dir.
+func keepKernel(unpacked, dir string) error {
+	k, err := unpackedKernel(unpacked)
 	if err != nil {
-		return "", err
+		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
+	kept := filepath.Join(unpacked, "kept")
+	if err := os.MkdirAll(filepath.Join(kept, "modules"), 0o755); err != nil {
+		return err
 	}
-	at := filepath.Join(dir, "vmlinuz")
-	return at, os.Rename(k, at)
+	if err := os.Rename(k, filepath.Join(kept, "vmlinuz")); err != nil {
+		return err
+	}
+	for _, name := range vmModules {
+		for _, lib := range []string{"lib", "usr/lib"} {
+			found, _ := filepath.Glob(filepath.Join(unpacked, lib, "modules/*/kernel/fs", name, name+".ko*"))
+			for _, path := range found {
+				if err := os.Rename(path, filepath.Join(kept, "modules", filepath.Base(path))); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	return os.Rename(kept, dir)
 }
 
 // unpackedKernel looks where Debian has put kernels over the years.

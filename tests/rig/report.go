@@ -71,16 +71,22 @@ func (r *report) printFailures(w io.Writer) {
 
 func indent(s string) string { return "    " + strings.ReplaceAll(s, "\n", "\n    ") }
 
+// skipsShown is how many skipped subtests of one test are named one by one.
+const skipsShown = 3
+
 // printSkips names each skipped test with its reason, and where it was skipped.
+// Of many subtests it names the first and says where the others stand.
 func (r *report) printSkips(w io.Writer) {
-	var order []string
-	where := map[string][]string{}
+	type skip struct{ parent, text string }
+	var order []skip
+	where := map[skip][]string{}
 	for _, run := range r.Runs {
 		for _, o := range run.Outcomes {
 			if o.Action != "skip" {
 				continue
 			}
-			k := fmt.Sprintf("%s %s: %s", run.Package, o.Test, o.Reason())
+			parent, _, _ := strings.Cut(o.Test, "/")
+			k := skip{run.Package + " " + parent, fmt.Sprintf("%s %s: %s", run.Package, o.Test, o.Reason())}
 			if where[k] == nil {
 				order = append(order, k)
 			}
@@ -90,8 +96,17 @@ func (r *report) printSkips(w io.Writer) {
 	if len(order) > 0 {
 		fmt.Fprintln(w)
 	}
+	shown := map[string]int{}
 	for _, k := range order {
-		fmt.Fprintf(w, "skip %s [%s]\n", k, strings.Join(where[k], ", "))
+		if shown[k.parent]++; shown[k.parent] <= skipsShown {
+			fmt.Fprintf(w, "skip %s [%s]\n", k.text, strings.Join(where[k], ", "))
+		}
+	}
+	for _, k := range order {
+		if more := shown[k.parent] - skipsShown; more > 0 {
+			fmt.Fprintf(w, "skip %s: %d more subtests, each with its reason in the logs\n", k.parent, more)
+			shown[k.parent] = 0
+		}
 	}
 }
 

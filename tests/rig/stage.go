@@ -9,8 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // inside is where binaries and test data stand in every machine.
@@ -46,8 +44,8 @@ type stage struct {
 }
 
 // buildStage compiles everything once, static, for all machines.
-func buildStage(ctx context.Context, patterns []string, cover bool) (*stage, error) {
-	st := &stage{Dir: filepath.Join(outDir, "stage"), Cover: cover}
+func buildStage(ctx context.Context, o options) (*stage, error) {
+	st := &stage{Dir: filepath.Join(o.out, "stage"), Cover: o.cover}
 	if err := os.RemoveAll(st.Dir); err != nil {
 		return nil, err
 	}
@@ -58,7 +56,7 @@ func buildStage(ctx context.Context, patterns []string, cover bool) (*stage, err
 		return nil, err
 	}
 	var err error
-	if st.Binaries, err = testPackages(ctx, patterns); err != nil {
+	if st.Binaries, err = testPackages(ctx, o.packages); err != nil {
 		return nil, err
 	}
 	for _, b := range st.Binaries {
@@ -175,16 +173,3 @@ func (st *stage) copyInto(m *Machine) error {
 
 // coverDir takes the coverage data in a machine.
 const coverDir = inside + "/cover"
-
-// outDir takes what the driver builds and the logs, in the module's root.
-const outDir = "build/rig"
-
-// toModuleRoot makes the module's root the working directory.
-func toModuleRoot(ctx context.Context) error {
-	unix.Umask(0o022)
-	out, err := goOutput(ctx, "env", "GOMOD")
-	if err != nil {
-		return err
-	}
-	return os.Chdir(filepath.Dir(strings.TrimSpace(out)))
-}

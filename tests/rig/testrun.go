@@ -28,6 +28,7 @@ type options struct {
 	timeout  time.Duration
 	width    int // machines at a time
 	cover    bool
+	out      string // where the logs go
 }
 
 // testEnv is what tests see in every machine.
@@ -79,17 +80,17 @@ func runSuite(ctx context.Context, s Suite, st *stage, o options) (runs []testRu
 		}
 	}
 	if failed {
-		err = errors.Join(err, saveJournal(ctx, m, s))
+		err = errors.Join(err, saveJournal(ctx, m, filepath.Join(o.out, s.Name, "journal.log")))
 	}
 	if st.Cover {
-		err = errors.Join(err, os.CopyFS(filepath.Join(outDir, "cover", s.Name), os.DirFS(m.path(coverDir))))
+		err = errors.Join(err, os.CopyFS(filepath.Join(o.out, "cover", s.Name), os.DirFS(m.path(coverDir))))
 	}
 	return runs, err
 }
 
 // runBinary runs one test binary, its directory being the package's own.
 func runBinary(ctx context.Context, m *Machine, user string, b testBinary, st *stage, o options) testRun {
-	r := testRun{Where: m.Suite.String(), User: user, Package: b.Dir, Log: filepath.Join(outDir, m.Suite.Name, user, b.log())}
+	r := testRun{Where: m.Suite.String(), User: user, Package: b.Dir, Log: filepath.Join(o.out, m.Suite.Name, user, b.log())}
 	start := time.Now()
 	log, err := createLog(r.Log)
 	if err != nil {
@@ -168,16 +169,16 @@ func (c *converter) close() ([]Outcome, error) {
 }
 
 // saveJournal brings a machine's journal back to the host.
-func saveJournal(ctx context.Context, m *Machine, s Suite) error {
-	log, err := createLog(filepath.Join(outDir, s.Name, "journal.log"))
+func saveJournal(ctx context.Context, m *Machine, path string) error {
+	log, err := createLog(path)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
 	if _, err := m.Run(ctx, Command{Argv: []string{"journalctl", "-b", "--no-pager", "-o", "short-precise"}, Stdout: log, Stderr: log}); err != nil {
-		return fmt.Errorf("cannot save the journal of %s: %w", s, err)
+		return fmt.Errorf("cannot save the journal of %s: %w", m.Suite, err)
 	}
-	note("the journal of %s is in %s", s, log.Name())
+	note("the journal of %s is in %s", m.Suite, path)
 	return nil
 }
 

@@ -13,7 +13,7 @@ import (
 
 // runUnit runs "go test ./..." on the host.
 func runUnit(ctx context.Context, o options) ([]testRun, error) {
-	path := filepath.Join(outDir, "unit.log")
+	path := filepath.Join(o.out, "unit.log")
 	log, err := createLog(path)
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func runUnit(ctx context.Context, o options) ([]testRun, error) {
 	args := append([]string{"test", "-json", "-timeout", o.timeout.String()}, coverFlags(o.cover)...)
 	args = append(args, "./...")
 	if o.cover {
-		dir, err := filepath.Abs(filepath.Join(outDir, "cover", "unit"))
+		dir, err := filepath.Abs(filepath.Join(o.out, "cover", "unit"))
 		if err != nil {
 			return nil, err
 		}

@@ -68,7 +68,7 @@ func (v VM) Run(ctx context.Context, out io.Writer) (int, error) {
 	}
 	defer os.RemoveAll(dir)
 	initrd := filepath.Join(dir, "initrd")
-	if err := v.image(ctx, initrd); err != nil {
+	if err := v.image(ctx, initrd, filepath.Join(filepath.Dir(kernel), "modules")); err != nil {
 		return -1, err
 	}
 	console := filepath.Join(dir, "console")
@@ -77,7 +77,7 @@ func (v VM) Run(ctx context.Context, out io.Writer) (int, error) {
 
 // image writes the suite's archive and, after it, what is particular to this
 // run; the kernel lays the second over the first.
-func (v VM) image(ctx context.Context, at string) error {
+func (v VM) image(ctx context.Context, at, modules string) error {
 	base, err := baseImage(ctx, v.Suite)
 	if err != nil {
 		return err
@@ -95,6 +95,7 @@ func (v VM) image(ctx context.Context, at string) error {
 	errs := []error{
 		a.dir("opt/rig", 0o755),
 		a.text("opt/rig/script", 0o755, v.Script),
+		a.tree(modules, "opt/rig/modules", nil),
 		a.text("etc/hostname", 0o644, "rig-"+v.Suite.Name+"\n"),
 		a.text(units+"rig.service", 0o644, vmUnit),
 		a.dir(units+"multi-user.target.wants", 0o755),
@@ -135,7 +136,7 @@ func (v VM) emulate(ctx context.Context, kernel, initrd, console string, out io.
 		return code, nil
 	}
 	log, _ := os.ReadFile(console)
-	return -1, fmt.Errorf("cannot tell how the script ended in %s: %q (qemu: %v)\n%s%s", v.Suite.Name, status.status, err, errors.String(), lastLines(string(log), 40))
+	return -1, fmt.Errorf("cannot tell how the script ended in %s: %q (qemu: %v)\n%s%s", v.Suite.Name, status.status, err, errors.String(), lastLines(string(log), 40)) //nolint:errorlint // nil is worth saying too
 }
 
 func envOr(name, value string) string {

@@ -25,7 +25,7 @@ func runVM(ctx context.Context, s Suite, st *stage, o options) ([]testRun, error
 		return nil, fmt.Errorf("cannot test in an emulated machine: %s has no tests", vmPackage)
 	}
 	mark := "rig-mark-" + nonce()
-	path := filepath.Join(outDir, s.Name, "vm.log")
+	path := filepath.Join(o.out, s.Name, "vm.log")
 	log, err := createLog(path)
 	if err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ func Become(file string) int {
 	var errno syscall.Errno
 	errors.As(err, &errno)
 	if b, err := json.Marshal(word{op, int(errno)}); err == nil && status >= 0 {
-		unix.Write(status, b)
+		_, _ = unix.Write(status, b) // nobody may be listening any more
 	}
 	switch {
 	case op != "exec":

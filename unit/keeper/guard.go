@@ -79,8 +79,16 @@ func (g *Guard) Close() error {
 	if g.pipe == nil {
 		return nil
 	}
-	g.pipe.Close()
+	g.Release()
 	return g.reap()
+}
+
+// Release tells a guard of GuardSelf to end, without waiting for it; Close
+// waits. It can be called again.
+func (g *Guard) Release() {
+	if g.pipe != nil {
+		g.pipe.Close()
+	}
 }
 
 // Kill ends any guard at once and reaps it, for a start that failed.

@@ -26,8 +26,8 @@ type Job struct {
 	guard     *keeper.Guard
 	watch     *cgroup.Watch
 	last      look
-	// first is the reading made at the start, for the first look.
-	first *dbusclient.Reading
+	// fresh is true from the start of the job to the first wait for it.
+	fresh bool
 }
 
 // look is one look at a job.
@@ -109,11 +109,7 @@ func (j *Job) observe(ctx context.Context) look {
 	if o.Identity.State == verify.IdentitySame {
 		// The unit first, then the recorder, then the cgroup: a recorder or
 		// a member that an earlier answer missed is still there to be seen.
-		switch {
-		case j.first != nil:
-			lk.reading, j.first = *j.first, nil
-			o.Unit = lk.reading.Unit
-		case j.unit != nil:
+		if j.unit != nil {
 			lk.reading = j.unit.Read(ctx)
 			o.Unit = lk.reading.Unit
 		}
@@ -167,10 +163,10 @@ func (j *Job) adopt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r := j.unit.Read(ctx); ours && r.Read && r.InvocationID != "" {
-		return j.identify(&unit.Spec{}, r)
+	if !ours {
+		return nil
 	}
-	return nil
+	return j.identify(ctx, &unit.Spec{})
 }
 
 // settle makes the report of a look, and seals it when it is confirmed: the
@@ -181,11 +177,14 @@ func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 	if !lk.v.Confirmed {
 		return rep, nil
 	}
-	if lk.reading.Unit.Read && lk.reading.ActiveState == "active" && lk.reading.InvocationID == j.rec.Identity.InvocationID {
+	if lk.o.Unit.Read && lk.reading.ActiveState == "active" && lk.reading.InvocationID == j.rec.Identity.InvocationID {
 		// RemainAfterExit= kept an empty unit; it has told what it knew.
 		if err := j.unit.Stop(ctx); err != nil {
 			return rep, err
 		}
+	}
+	if j.guard != nil {
+		j.guard.Release() // it ends while the report is written
 	}
 	durable := j.rec.Lifetime != unit.LifetimeCall
 	rec, err := j.entry.Update(durable, func(rec *unit.Record) {

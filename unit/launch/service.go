@@ -45,7 +45,7 @@ const (
 // job has a recorder, its environment, directory and limits must not be the
 // recorder's too, so the command is handed over.
 func direct(s *unit.Spec) bool {
-	if !(s.Lifetime == unit.LifetimeCall || s.UID != "" || s.GID != "") {
+	if s.Lifetime != unit.LifetimeCall && s.UID == "" && s.GID == "" {
 		return false
 	}
 	total := 0
@@ -71,7 +71,8 @@ func direct(s *unit.Spec) bool {
 func isVariable(s string) bool {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
-		if !(c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || i > 0 && c >= '0' && c <= '9') {
+		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
 			return false
 		}
 	}

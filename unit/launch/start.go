@@ -37,17 +37,9 @@ const (
 // *unit.AccessError, *unit.PropertyError, *unit.LimitsError, *unit.StartError,
 // the errors of package property, and *store.DirError.
 func (l *Launcher) Start(ctx context.Context, s *unit.Spec, io Stdio) (*Job, error) {
-	c, err := l.client(ctx, s.Manager)
-	if err != nil {
-		return nil, err
-	}
-	if s.RequireLimits {
-		if err := l.require(ctx, c, s.Limits); err != nil {
-			return nil, err
-		}
-	}
+	connected := l.connect(ctx, s.Manager)
 	for try := 1; ; try++ {
-		j, err := l.start(ctx, c, s, io)
+		j, err := l.start(ctx, connected, s, io)
 		var taken *unit.ExistsError
 		var unitTaken *unit.UnitExistsError
 		if s.Name == "" && try < drawTries && (errors.As(err, &taken) || errors.As(err, &unitTaken)) {
@@ -57,21 +49,40 @@ func (l *Launcher) Start(ctx context.Context, s *unit.Spec, io Stdio) (*Job, err
 	}
 }
 
-func (l *Launcher) start(ctx context.Context, c *dbusclient.Client, s *unit.Spec, io Stdio) (*Job, error) {
-	rec := l.record(c, s)
-	if err := l.reclaim(ctx, rec.Name); err != nil {
-		return nil, err
+// connect connects to the manager while the start's own ground is laid. The
+// function that it returns waits for the connection; it may be called again.
+func (l *Launcher) connect(ctx context.Context, m unit.Manager) func() (*dbusclient.Client, error) {
+	var c *dbusclient.Client
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c, err = l.client(ctx, m)
+	}()
+	return func() (*dbusclient.Client, error) {
+		<-done
+		return c, err
+	}
+}
+
+func (l *Launcher) start(ctx context.Context, connected func() (*dbusclient.Client, error), s *unit.Spec, io Stdio) (*Job, error) {
+	rec := l.record(s)
+	if s.Name != "" {
+		if err := l.reclaim(ctx, rec.Name); err != nil {
+			return nil, err
+		}
 	}
 	entry, err := l.store.Create(rec)
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{l: l, rec: rec, entry: entry, client: c}
-	if err := j.launch(ctx, s, io); err != nil {
+	j := &Job{l: l, rec: rec, entry: entry}
+	if err := j.launch(ctx, connected, s, io); err != nil {
 		var unknown *unit.UnknownOutcomeError
 		if !errors.As(err, &unknown) {
 			entry.Remove()
 		}
+		j.guardEnd()
 		j.Close()
 		return nil, err
 	}
@@ -108,7 +119,7 @@ func (l *Launcher) reclaim(ctx context.Context, name string) error {
 }
 
 // record is who the job will be.
-func (l *Launcher) record(c *dbusclient.Client, s *unit.Spec) *unit.Record {
+func (l *Launcher) record(s *unit.Spec) *unit.Record {
 	name := s.Name
 	if name == "" {
 		name = unit.NewName(s.Command[0], random(4))
@@ -122,9 +133,7 @@ func (l *Launcher) record(c *dbusclient.Client, s *unit.Spec) *unit.Record {
 		Command: recorded(s.Command), Cwd: s.Dir, Owner: s.Owner, OwnerPID: s.OwnerPID, Lifetime: s.Lifetime,
 		Leftovers: s.Leftovers, Timeout: s.Timeout, Grace: s.Grace, KillSignal: s.KillSignal,
 		CreatedAt: time.Now(),
-		// Whoever stays with the job can read the exit from the manager, as
-		// long as the connection can hold the unit loaded.
-		Recorder: s.Lifetime != unit.LifetimeCall || !c.References(),
+		Recorder:  s.Lifetime != unit.LifetimeCall,
 	}
 }
 
@@ -150,14 +159,31 @@ func recorded(command []string) []string {
 }
 
 // launch makes the unit and fills in who the job turned out to be.
-func (j *Job) launch(ctx context.Context, s *unit.Spec, io Stdio) error {
+func (j *Job) launch(ctx context.Context, connected func() (*dbusclient.Client, error), s *unit.Spec, io Stdio) (err error) {
+	if err := j.watchLifetime(s); err != nil {
+		return err
+	}
+	if j.client, err = connected(); err != nil {
+		return err
+	}
+	if s.RequireLimits {
+		if err := j.l.require(ctx, j.client, s.Limits); err != nil {
+			return err
+		}
+	}
+	if !j.client.References() && !j.rec.Recorder {
+		// Nobody can hold the unit loaded to read its exit from it.
+		if err := j.update(func(rec *unit.Record) { rec.Recorder = true }); err != nil {
+			return err
+		}
+	}
 	svc, h, err := j.l.service(ctx, j.client, s, j.rec, j.entry.Dir(), io)
 	if err != nil {
 		return err
 	}
 	defer h.remove()
-	if err := j.watchLifetime(s, &svc); err != nil {
-		return err
+	if j.guard != nil {
+		svc.Scope, svc.GuardPID = dbusclient.GuardScope(j.rec.Identity.Nonce), j.guard.PID
 	}
 	j.unit, err = j.client.StartService(ctx, svc)
 	var unknown *unit.UnknownOutcomeError
@@ -165,7 +191,6 @@ func (j *Job) launch(ctx context.Context, s *unit.Spec, io Stdio) error {
 		err = j.recover(ctx, unknown)
 	}
 	if err != nil {
-		j.guardEnd()
 		return err
 	}
 	result, err := j.unit.Started(ctx)
@@ -173,37 +198,32 @@ func (j *Job) launch(ctx context.Context, s *unit.Spec, io Stdio) error {
 		j.abandon()
 		return fmt.Errorf("cannot await the start of %s: %w", svc.Unit, err)
 	}
-	r := j.unit.Read(ctx)
+	if result != "done" {
+		if err := neverRan(s, svc.Unit, result, j.unit.Read(ctx)); err != nil {
+			j.abandon()
+			return err
+		}
+	}
 	if h.await != nil && result == "done" {
-		err := h.await.Executed(func() bool { r = j.unit.Read(ctx); return r.Read && r.ExecMainCode != 0 })
+		err := h.await.Executed(func() bool { r := j.unit.Read(ctx); return r.Read && r.ExecMainCode != 0 })
 		if err != nil {
 			j.abandon()
 			return becomeFailed(svc.Unit, s, err)
 		}
 	}
-	if err := neverRan(s, svc.Unit, result, r); err != nil {
-		j.abandon()
-		return err
-	}
-	j.first = &r
-	return j.identify(s, r)
+	j.fresh = true
+	return j.identify(ctx, s)
 }
 
 // watchLifetime starts the guard that ends the job with the call or the owner.
-func (j *Job) watchLifetime(s *unit.Spec, svc *dbusclient.Service) (err error) {
+func (j *Job) watchLifetime(s *unit.Spec) (err error) {
 	switch s.Lifetime {
 	case unit.LifetimeCall:
 		j.guard, err = keeper.GuardSelf()
 	case unit.LifetimeOwner:
 		j.guard, err = keeper.GuardProcess(s.OwnerPID)
-	default:
-		return nil
 	}
-	if err != nil {
-		return err
-	}
-	svc.Scope, svc.GuardPID = dbusclient.GuardScope(j.rec.Identity.Nonce), j.guard.PID
-	return nil
+	return err
 }
 
 func (j *Job) guardEnd() {
@@ -218,8 +238,9 @@ func (j *Job) guardEnd() {
 func (j *Job) abandon() {
 	ctx, cancel := context.WithTimeout(context.Background(), lostReplyTimeout)
 	defer cancel()
-	j.unit.Kill(ctx, dbusclient.WhoAll, sigKill)
-	j.unit.Stop(ctx)
+	// Whatever fails here is said by the start's own error or by nobody.
+	_ = j.unit.Kill(ctx, dbusclient.WhoAll, sigKill)
+	_ = j.unit.Stop(ctx)
 	j.guardEnd()
 }
 
@@ -255,7 +276,11 @@ func (j *Job) recover(ctx context.Context, lost *unit.UnknownOutcomeError) error
 var errLostRequest = errors.New("the manager never got it")
 
 // identify records who the job turned out to be.
-func (j *Job) identify(s *unit.Spec, r dbusclient.Reading) error {
+func (j *Job) identify(ctx context.Context, s *unit.Spec) error {
+	r, err := j.unit.Identify(ctx)
+	if err != nil {
+		return &unit.UnknownOutcomeError{Op: "the start of " + j.rec.Identity.Unit, Err: err}
+	}
 	id := j.rec.Identity
 	id.InvocationID, id.Cgroup, id.PID = r.InvocationID, r.ControlGroup, r.MainPID
 	if h := j.l.hierarchy(); h != nil && id.Cgroup != "" {
@@ -266,7 +291,7 @@ func (j *Job) identify(s *unit.Spec, r dbusclient.Reading) error {
 	if id.PID != 0 {
 		id.StartTime, _ = keeper.StartTime(id.PID) // gone already: the exit will say
 	}
-	started := r.MainStartAt
+	started := r.StartedAt
 	if started.IsZero() {
 		started = time.Now()
 	}

@@ -28,8 +28,10 @@ func now() time.Time { return time.Now() }
 // wallClock is the real clock.
 type wallClock struct{}
 
+// Now is the present.
 func (wallClock) Now() time.Time { return time.Now() }
 
+// Sleep waits for d or for the end of ctx.
 func (wallClock) Sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -49,6 +51,16 @@ func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
 	}
 	timer := time.NewTicker(tick)
 	defer timer.Stop()
+	if j.fresh && j.unit.GoesOn() {
+		// It was started just now and nothing has happened yet: there is
+		// nothing to look at before something does.
+		select {
+		case <-ctx.Done():
+		case <-j.unit.Changed():
+		case <-timer.C:
+		}
+	}
+	j.fresh = false
 	for {
 		lk := j.observe(ctx)
 		if reached(fact, lk.v) || lk.v.Confirmed || hopeless(lk) {

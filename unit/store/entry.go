@@ -78,7 +78,7 @@ func (e *Entry) Record() (*unit.Record, error) {
 // it is on disk now. It returns the record as written. durable waits for the
 // disk, for what must outlive a crash of the host.
 func (e *Entry) Update(durable bool, change func(*unit.Record)) (*unit.Record, error) {
-	l, err := e.dir.OpenFile(lockFile, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	l, err := e.open(lockFile, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, &DirError{e.Dir(), err}
 	}
@@ -94,8 +94,27 @@ func (e *Entry) Update(durable bool, change func(*unit.Record)) (*unit.Record, e
 	return rec, e.write(recordFile, rec, durable)
 }
 
-// Remove drops the entry. The directory disappears at once, whole.
+// Remove drops the entry. The directory disappears at once, whole. It is no
+// error when that has happened already.
 func (e *Entry) Remove() error {
+	// By the time a name is removed it may be the next job's. Every removal
+	// is under this lock, and a directory can only be made where none is: one
+	// that is found to be ours stays ours until the rename.
+	l, err := e.store.root.Open(".")
+	if err != nil {
+		return &DirError{e.store.dir, err}
+	}
+	defer l.Close()
+	if err := lock(l); err != nil {
+		return &DirError{e.store.dir, err}
+	}
+	ours, err := e.dir.Stat(".")
+	if err != nil {
+		return &DirError{e.Dir(), err}
+	}
+	if there, err := e.store.root.Lstat(e.name); errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(there, ours) {
+		return nil
+	}
 	trash := trashPrefix + rand.Text()
 	if err := e.store.root.Rename(e.name, trash); err != nil {
 		return &DirError{e.Dir(), err}
@@ -106,8 +125,17 @@ func (e *Entry) Remove() error {
 	return nil
 }
 
+// open refuses a link, which os.Root follows within the directory even with
+// O_NOFOLLOW.
+func (e *Entry) open(name string, flag int) (*os.File, error) {
+	if info, err := e.dir.Lstat(name); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
+	}
+	return e.dir.OpenFile(name, flag, 0o600)
+}
+
 func (e *Entry) read(name string, into any) error {
-	f, err := e.dir.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := e.open(name, os.O_RDONLY|syscall.O_NONBLOCK)
 	if err != nil {
 		return err
 	}

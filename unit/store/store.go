@@ -140,6 +140,7 @@ func (s *Store) Create(rec *unit.Record) (*Entry, error) {
 			return nil, err
 		}
 		if err != nil {
+			s.abandoned(rec.Name)
 			continue // it went away meanwhile
 		}
 		if was.Sealed == nil {
@@ -183,6 +184,9 @@ func (s *Store) Load(name string) (*Entry, *unit.Record, error) {
 		return nil, nil, &DirError{filepath.Join(s.dir, name), err}
 	}
 	dir, err := s.root.OpenRoot(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, &unit.NotFoundError{Name: name, Dir: s.dir}
+	}
 	if err != nil {
 		return nil, nil, &DirError{filepath.Join(s.dir, name), err}
 	}
@@ -229,9 +233,25 @@ func (s *Store) abandoned(name string) bool {
 	}
 	info, err := s.root.Lstat(name)
 	if err == nil && info.IsDir() && time.Since(info.ModTime()) > time.Minute {
+		s.sweep(name)
 		s.root.Remove(name) // only when it is empty
 	}
 	return true
+}
+
+// sweep removes the record that an abandoned start had begun to write.
+func (s *Store) sweep(name string) {
+	d, err := s.root.Open(name)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	entries, _ := d.ReadDir(-1)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "."+recordFile+"-") {
+			s.root.Remove(filepath.Join(name, e.Name()))
+		}
+	}
 }
 
 func isNotFound(err error) bool {

@@ -1,0 +1,216 @@
+package dbusclient
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+
+	"github.com/unitward/unitward/dbusclient/property"
+	"github.com/unitward/unitward/unit"
+)
+
+// lines writes properties as NAME SIGNATURE VALUE.
+func lines(ps []property.Property) []string {
+	var out []string
+	for _, p := range ps {
+		out = append(out, fmt.Sprintf("%s %s %v", p.Name, p.Value.Signature(), p.Value.Value()))
+	}
+	return out
+}
+
+func plain() Service {
+	return Service{
+		Unit: "foo.service", Description: "a job", Slice: "app-unitward.slice", Path: "/bin/echo", Argv: []string{"echo", "hi"}, Dir: "/src",
+		Grace: 10 * time.Second, Leftovers: unit.LeftoversKill, Output: unit.OutputNull,
+	}
+}
+
+// base is what plain asks a bus for.
+var base = []string{
+	"Description s a job",
+	"Slice s app-unitward.slice",
+	"Type s exec",
+	"ExecStart a(sasb) [{/bin/echo [echo hi] false}]",
+	"WorkingDirectory s /src",
+	"IgnoreSIGPIPE b false",
+	"TimeoutStopUSec t 10000000",
+	"CollectMode s inactive-or-failed",
+	"AddRef b true",
+	"StandardOutput s null",
+	"StandardError s null",
+}
+
+func TestServiceProperties(t *testing.T) {
+	umask, nice := uint32(0o27), -5
+	var limits []unit.Rlimit
+	for i := range unit.RlimitNames {
+		limits = append(limits, unit.Rlimit{Soft: uint64(i), Hard: ^uint64(0)})
+	}
+	var limitLines []string
+	for i, name := range unit.RlimitNames {
+		limitLines = append(limitLines, "Limit"+name+" t 18446744073709551615", fmt.Sprintf("Limit%sSoft t %d", name, i))
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	fd := null.Fd()
+	for _, c := range []struct {
+		name    string
+		change  func(*Service)
+		version int
+		private bool
+		adds    []string
+		drops   []string
+	}{
+		{name: "plain"},
+		{name: "a private socket holds no reference", private: true, drops: []string{"AddRef"}},
+		{name: "timeout", change: func(s *Service) { s.Timeout = 90 * time.Second }, adds: []string{"RuntimeMaxUSec t 90000000"}},
+		{name: "a timeout below a microsecond is not for ever", change: func(s *Service) { s.Timeout = 1 }, adds: []string{"RuntimeMaxUSec t 1"}},
+		{name: "no grace is not for ever", change: func(s *Service) { s.Grace = 0 }, drops: []string{"TimeoutStopUSec"}, adds: []string{"TimeoutStopUSec t 1"}},
+		{name: "the longest grace", change: func(s *Service) { s.Grace = 1<<63 - 1 }, drops: []string{"TimeoutStopUSec"},
+			adds: []string{"TimeoutStopUSec t 9223372036854775"}},
+		{name: "a negative grace", change: func(s *Service) { s.Grace = -time.Second }, drops: []string{"TimeoutStopUSec"}, adds: []string{"TimeoutStopUSec t 1"}},
+		{name: "kill signal", change: func(s *Service) { s.KillSignal = 2 }, adds: []string{"KillSignal i 2"}},
+		{name: "leftovers wait", change: func(s *Service) { s.Leftovers = unit.LeftoversWait }, version: 254, adds: []string{"ExitType s cgroup"}},
+		{name: "leftovers wait, before", change: func(s *Service) { s.Leftovers = unit.LeftoversWait }, version: 253, adds: []string{"RemainAfterExit b true"}},
+		{name: "leftovers keep", change: func(s *Service) { s.Leftovers = unit.LeftoversKeep }, version: 262, adds: []string{"ExitType s cgroup"}},
+		{name: "leftovers keep, version unknown", change: func(s *Service) { s.Leftovers = unit.LeftoversKeep }, version: -1, adds: []string{"RemainAfterExit b true"}},
+		{name: "umask", change: func(s *Service) { s.Umask = &umask }, adds: []string{"UMask u 23"}},
+		{name: "environment file", change: func(s *Service) { s.EnvironmentFile = "/run/e" }, adds: []string{"EnvironmentFiles a(sb) [{/run/e false}]"}},
+		{name: "unset", change: func(s *Service) { s.Unset = []string{"A", "B"} }, adds: []string{"UnsetEnvironment as [A B]"}},
+		{name: "limits", change: func(s *Service) { s.Rlimits = limits }, adds: limitLines},
+		{name: "streams", change: func(s *Service) { s.Stdin, s.Stdout, s.Stderr = null, null, null }, drops: []string{"StandardOutput", "StandardError"},
+			adds: []string{
+				fmt.Sprintf("StandardInputFileDescriptor h %d", fd), fmt.Sprintf("StandardOutputFileDescriptor h %d", fd),
+				fmt.Sprintf("StandardErrorFileDescriptor h %d", fd),
+			}},
+		{name: "one stream", change: func(s *Service) { s.Stderr = null }, drops: []string{"StandardError"},
+			adds: []string{fmt.Sprintf("StandardErrorFileDescriptor h %d", fd)}},
+		{name: "journal", change: func(s *Service) { s.Output = unit.OutputJournal }, drops: []string{"StandardOutput", "StandardError"},
+			adds: []string{"StandardOutput s journal", "StandardError s journal"}},
+		{name: "recorder", change: func(s *Service) { s.StopPost = []string{"/u", "_record", "/d"} },
+			adds: []string{"ExecStopPost a(sasb) [{/u [/u _record /d] true}]"}},
+		{name: "privileged recorder", change: func(s *Service) { s.StopPost, s.Privileged, s.UID = []string{"/u", "_record", "/$d"}, true, "nobody" },
+			adds: []string{"ExecStopPostEx a(sasas) [{/u [/u _record /$$d] [ignore-failure privileged]}]", "User s nobody"}},
+		{name: "group", change: func(s *Service) { s.GID = "nogroup" }, adds: []string{"Group s nogroup"}},
+		{name: "nice", change: func(s *Service) { s.Nice = &nice }, adds: []string{"Nice i -5"}},
+		{name: "guard", change: func(s *Service) { s.Scope, s.GuardPID = "g.scope", 42 }, adds: []string{"BindsTo as [g.scope]", "After as [g.scope]"}},
+	} {
+		s := plain()
+		if c.change != nil {
+			c.change(&s)
+		}
+		l := &link{version: 257, addr: busAt("/b")}
+		if c.version != 0 {
+			l.version = c.version
+		}
+		if c.private {
+			l.addr = privateAt("/p")
+		}
+		want := slices.DeleteFunc(slices.Clone(base), func(line string) bool {
+			name, _, _ := strings.Cut(line, " ")
+			return slices.Contains(c.drops, name)
+		})
+		want = append(want, c.adds...)
+		props, auxes := s.properties(l)
+		got := lines(props)
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the properties are\n%s\nwant\n%s", c.name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if n := len(auxes); (n != 0) != (c.name == "guard") || auxes == nil {
+			t.Errorf("%s: %d auxiliary units (nil: %v)", c.name, n, auxes == nil)
+		}
+	}
+}
+
+func TestGuardScope(t *testing.T) {
+	s := plain()
+	s.Scope, s.GuardPID = GuardScope("abc"), 42
+	_, auxes := s.properties(&link{addr: busAt("/b")})
+	want := []string{"Description s guard of foo.service", "Slice s app-unitward.slice", "PIDs au [42]", "CollectMode s inactive-or-failed"}
+	if len(auxes) != 1 || auxes[0].Name != "unitward-guard-abc.scope" || !slices.Equal(lines(auxes[0].Properties), want) {
+		t.Errorf("the scope is %+v", auxes)
+	}
+	if sig := dbus.SignatureOf(auxes).String(); sig != "a(sa(sv))" {
+		t.Errorf("the signature is %s", sig)
+	}
+}
+
+// What the user set comes last, so that it counts.
+func TestUsersPropertiesComeLast(t *testing.T) {
+	s := plain()
+	s.Properties = []property.Property{{Name: "KillMode", Value: dbus.MakeVariant("mixed")}, {Name: "Slice", Value: dbus.MakeVariant("x.slice")}}
+	props, _ := s.properties(&link{addr: busAt("/b")})
+	if got := lines(props[len(props)-2:]); !slices.Equal(got, []string{"KillMode s mixed", "Slice s x.slice"}) {
+		t.Errorf("the last are %q", got)
+	}
+	if sig := dbus.SignatureOf(props).String(); sig != "a(sv)" {
+		t.Errorf("the signature is %s", sig)
+	}
+}
+
+// The manager expands $ and ${} in arguments, and turns $$ into $; % it
+// leaves alone over the bus.
+func TestDollarsAreDoubled(t *testing.T) {
+	argv := []string{"$", "$$", "${HOME}", "a$b", "%i", "%%", ""}
+	got := literal(argv)
+	if want := []string{"$$", "$$$$", "$${HOME}", "a$$b", "%i", "%%", ""}; !slices.Equal(got, want) {
+		t.Errorf("literal = %q, want %q", got, want)
+	}
+	if argv[0] != "$" {
+		t.Error("the arguments themselves were changed")
+	}
+	s := plain()
+	s.Argv = argv
+	props, _ := s.properties(&link{addr: busAt("/b")})
+	i := slices.IndexFunc(props, func(p property.Property) bool { return p.Name == "ExecStart" })
+	cmd := props[i].Value.Value().([]execCommand)[0]
+	if cmd.Path != "/bin/echo" || !slices.Equal(cmd.Argv, got) || cmd.IgnoreFailure {
+		t.Errorf("ExecStart is %+v", cmd)
+	}
+}
+
+func TestMatchRules(t *testing.T) {
+	path := unitPath(`a-b\x2dc.service`)
+	if path != "/org/freedesktop/systemd1/unit/a_2db_5cx2dc_2eservice" || !path.IsValid() {
+		t.Errorf("the path is %s", path)
+	}
+	for _, rule := range []string{matchUnit(path), matchJobs(`a-b\x2dc.service`)} {
+		if strings.Count(rule, "'")%2 != 0 || !strings.Contains(rule, "sender='"+sdName+"'") {
+			t.Errorf("the rule %s", rule)
+		}
+	}
+}
+
+func TestWall(t *testing.T) {
+	if !wall(0).IsZero() || !wall(unset).IsZero() {
+		t.Error("a time that is not set is a time")
+	}
+	if got := wall(1_700_000_000_000_001); got.UnixMicro() != 1_700_000_000_000_001 {
+		t.Errorf("wall = %v", got)
+	}
+}
+
+func TestPumpIsBounded(t *testing.T) {
+	p, f := newPump(), newFollower("a.service")
+	p.follow(unitPath("a.service"), f)
+	for i := range 10 * maxTrail {
+		deliver(p, removed(":1.1", "a.service", fmt.Sprintf("/j/%d", i), "done"))
+		deliver(p, changedSignal(":1.1", "a.service", variants("SubState", subs[i%len(subs)])))
+	}
+	if n, m := len(f.results), len(f.states()); n != maxTrail || m != maxTrail {
+		t.Errorf("%d results and %d states are remembered, at most %d are allowed", n, m, maxTrail)
+	}
+	if r, ok := f.result("/j/0"); !ok || r != "done" {
+		t.Errorf("the start job's result became %q, %v", r, ok)
+	}
+}

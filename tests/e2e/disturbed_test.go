@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// disturbances are what a manager and its bus go through.
+var disturbances = []struct {
+	name string
+	do   func(t testing.TB)
+}{
+	{"daemon-reload", func(t testing.TB) { shell(t, "systemctl", manager(), "daemon-reload") }},
+	{"daemon-reexec", func(t testing.TB) { shell(t, "systemctl", manager(), "daemon-reexec") }},
+	{"broker restart", func(t testing.TB) { shell(t, "systemctl", manager(), "restart", broker(t)) }},
+	{"broker killed", func(t testing.TB) { shell(t, "systemctl", manager(), "kill", "-s", "KILL", broker(t)) }},
+}
+
+// broker is the unit of the message bus, which runs once it was used.
+func broker(t testing.TB) string {
+	t.Helper()
+	shell(t, "busctl", manager(), "--no-pager", "list")
+	id := strings.TrimSpace(shell(t, "systemctl", manager(), "show", "-p", "Id", "--value", "dbus.service"))
+	if id == "" {
+		t.Fatal("no unit of the broker is loaded")
+	}
+	return id
+}
+
+// settleDown waits until the manager and its bus answer again.
+func settleDown(t testing.TB) {
+	t.Helper()
+	var out []byte
+	if !eventually(func() bool {
+		var err error
+		out, err = exec.Command("busctl", manager(), "call", "org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager", "GetUnit", "s", "basic.target").CombinedOutput()
+		return err == nil
+	}) {
+		t.Errorf("the manager does not come back: %s", out)
+	}
+}
+
+// Case 31: what has ended is known, whatever happens before anybody asks.
+func TestEndedBeforeDisturbance(t *testing.T) {
+	for _, d := range disturbances {
+		t.Run(d.name, func(t *testing.T) {
+			w := newWard(t)
+			t.Cleanup(func() { settleDown(t) })
+			done := filepath.Join(t.TempDir(), "done")
+			w.want(0, "start", "-u", "asked-late", "--", "sh", "-c", "touch "+done+"; exit 7")
+			exists(t, done)
+			// Nobody of unitward looks, which would seal the answer.
+			if left := ""; !eventually(func() bool { left = loadedUnits("asked-late*"); return left == "" }) {
+				t.Fatalf("it does not end: %s", left)
+			}
+			d.do(t)
+			w.report("status", "asked-late").has("state=settled", "confirmed=true", "reason=failed", "exit.code=7", "tree.empty=true")
+			w.want(7, "wait", "asked-late")
+		})
+	}
+}
+
+// Case 31, and more: jobs that run across a disturbance while they are
+// watched.
+func TestDisturbedWhileRunning(t *testing.T) {
+	for _, d := range disturbances {
+		t.Run(d.name, func(t *testing.T) {
+			w := newWard(t)
+			t.Cleanup(func() { settleDown(t) })
+			dir := t.TempDir()
+			in := func(name string) string { return filepath.Join(dir, name) }
+			leave := in("leave")
+			called := w.run("-u", "disturbed-call", "--", "sh", "-c", until(in("up1"), leave, 9))
+			w.want(0, "start", "-u", "disturbed-start", "--", "sh", "-c", until(in("up2"), leave, 10))
+			signalled := w.run("-u", "disturbed-signal", "--", "sh", "-c", "trap 'exit 11' TERM; "+until(in("up3"), in("never"), 12))
+			waiter := w.waiting("disturbed-start")
+			for _, up := range []string{"up1", "up2", "up3"} {
+				exists(t, in(up))
+			}
+			for range 2 {
+				d.do(t)
+			}
+			settleDown(t)
+			select {
+			case <-called.ended:
+				t.Fatalf("run ended with %d while the job goes on: %s", called.status(), called.said())
+			case <-waiter.ended:
+				t.Fatalf("wait ended with %d while the job goes on: %s", waiter.status(), waiter.said())
+			default:
+			}
+			w.report("status", "disturbed-start").has("state=running", "confirmed=false")
+			signalled.signal(syscall.SIGTERM)
+			touch(t, leave)
+			honest(t, called, 9)
+			honest(t, signalled, 11)
+			waiter.wantStatus(10)
+			w.report("status", "disturbed-start").has("state=settled", "confirmed=true", "exit.code=10")
+			if left := ""; !eventually(func() bool { left = loadedUnits("disturbed-*", "unitward-guard-*"); return left == "" }) {
+				t.Errorf("units are left: %s", left)
+			}
+		})
+	}
+}
+
+// The job ends while the manager's bus is away.
+func TestEndedWithoutBroker(t *testing.T) {
+	needRig(t)
+	if os.Geteuid() == 0 {
+		t.Skip("the system's bus serves all the rest of the machine too; the user's has the same code paths")
+	}
+	w := newWard(t)
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	leave := in("leave")
+	called := w.run("-u", "unbrokered-call", "--", "sh", "-c", until(in("up1"), leave, 9))
+	w.want(0, "start", "-u", "unbrokered-start", "--", "sh", "-c", until(in("up2"), leave, 10))
+	waiter := w.waiting("unbrokered-start")
+	exists(t, in("up1"))
+	exists(t, in("up2"))
+	unit := broker(t)
+	t.Cleanup(func() { settleDown(t) })
+	t.Cleanup(func() { exec.Command("systemctl", "--user", "start", "dbus.socket").Run() })
+	exec.Command("systemctl", "--user", "stop", "dbus.socket", unit).Run()
+	touch(t, leave)
+	honest(t, called, 9)
+	waiter.wantStatus(10)
+	a := w.do("run", "-u", "unbrokered-run", "--", "sh", "-c", "exit 13")
+	if a.code != 13 {
+		t.Errorf("want status 13 by the private socket, of %s", a)
+	}
+}
+
+// honest wants a run to end with the code, or to say that it does not know.
+func honest(t *testing.T, f *foreground, want int) {
+	t.Helper()
+	got := f.status()
+	switch got {
+	case want:
+		readReport(t, f.report).has("confirmed=true", "tree.empty=true")
+	case 123:
+		r := readReport(t, f.report)
+		r.has("confirmed=false", "exit.known=false")
+		t.Logf("the evidence was lost: %s", r.raw)
+	default:
+		t.Errorf("%v: status %d, want %d, or 123\n%s", f.cmd.Args, got, want, f.said())
+	}
+}
+
+// waiting is a `unitward wait` under way.
+func (w *ward) waiting(name string) *foreground {
+	w.t.Helper()
+	return w.begin(w.cmd("wait", name))
+}

@@ -1,0 +1,158 @@
+package unit
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestParseName(t *testing.T) {
+	long := strings.Repeat("n", MaxName)
+	for _, c := range []struct {
+		in, want, reason string
+	}{
+		{"a", "a", ""},
+		{"foo", "foo", ""},
+		{"foo.service", "foo", ""},
+		{"A-z_0:9.b", "A-z_0:9.b", ""},
+		{`a\x2db`, `a\x2db`, ""},
+		{`\x2db`, `\x2db`, ""},
+		{`a\xFf`, `a\xFf`, ""},
+		{"_", "_", ""},
+		{":a", ":a", ""},
+		{"foo.service.d", "foo.service.d", ""},
+		{"service", "service", ""},
+		{"mount", "mount", ""},
+		{"foo.mounted", "foo.mounted", ""},
+		{long, long, ""},
+		{long + ".service", long, ""},
+
+		{"", "", "empty"},
+		{".service", "", "empty"},
+		{long + "n", "", "201 bytes"},
+		{strings.Repeat("n", 300), "", "300 bytes"},
+		{strings.Repeat("n", 300) + ".service", "", "300 bytes"},
+		{".a", "", `starts with '.'`},
+		{"..", "", `starts with '.'`},
+		{"-a", "", `starts with '-'`},
+		{"-", "", `starts with '-'`},
+		{"foo.scope", "", "ends with .scope"},
+		{"foo.slice", "", "ends with .slice"},
+		{"foo.scope.service", "", "ends with .scope"},
+		{"foo.automount", "", "ends with .automount"},
+		{"foo.timer", "", "ends with .timer"},
+		// As job foo.service it would be found by nobody: that names job foo.
+		{"foo.service.service", "", "ends with .service twice"},
+		{"a b", "", `byte " "`},
+		{"a/b", "", `byte "/"`},
+		{"../b", "", `starts with '.'`},
+		{"a@b", "", `byte "@"`},
+		{"a\nb", "", `byte "\n"`},
+		{"a\x00", "", `byte "\x00"`},
+		{"a\x7f", "", `byte "\x7f"`},
+		{"ä", "", "byte"},
+		{"\xff", "", "byte"},
+		{`a\`, "", "byte"},
+		{`a\x`, "", "byte"},
+		{`a\x2`, "", "byte"},
+		{`a\x2g`, "", "byte"},
+		{`a\X2d`, "", "byte"},
+		{`a\y2d`, "", "byte"},
+		{"a%i", "", "byte"},
+		{"a$b", "", "byte"},
+	} {
+		got, err := ParseName(c.in)
+		if c.reason == "" {
+			if err != nil || got != c.want {
+				t.Errorf("ParseName(%q) = %q, %v; want %q", c.in, got, err, c.want)
+			}
+			continue
+		}
+		var bad *NameError
+		if !errors.As(err, &bad) || !errors.Is(err, ErrUsage) {
+			t.Errorf("ParseName(%q) = %q, %v; want a usage error", c.in, got, err)
+			continue
+		}
+		if !strings.Contains(bad.Reason, c.reason) || bad.Name != c.in || got != "" || len(bad.Hint()) == 0 {
+			t.Errorf("ParseName(%q): %v, %q; want the reason %q", c.in, err, got, c.reason)
+		}
+		if strings.ContainsAny(err.Error(), "\n\x00\x7f") || len(err.Error()) > 300 {
+			t.Errorf("ParseName(%q): the error is not one printable line: %q", c.in, err)
+		}
+	}
+}
+
+// allowed is the rule for names once more, in other words.
+func allowed(s string) bool {
+	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789:_.-"
+	for s != "" {
+		if strings.IndexByte(plain, s[0]) >= 0 {
+			s = s[1:]
+			continue
+		}
+		if len(s) < 4 || s[:2] != `\x` || strings.Trim(s[2:4], "0123456789abcdefABCDEF") != "" {
+			return false
+		}
+		s = s[4:]
+	}
+	return true
+}
+
+func FuzzParseName(f *testing.F) {
+	for _, s := range []string{"", "foo", "foo.service", "foo.service.service", `a\x2d`, `a\x2`, ".a", "-", "a/b", "a\n", "\xff", strings.Repeat("x", 208)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		name, err := ParseName(s)
+		if err != nil {
+			if name != "" || !errors.Is(err, ErrUsage) {
+				t.Fatalf("ParseName(%q) = %q, %v", s, name, err)
+			}
+			return
+		}
+		if s != name && s != name+".service" {
+			t.Fatalf("ParseName(%q) = %q: it was changed", s, name)
+		}
+		if name == "" || len(name) > MaxName || name[0] == '.' || name[0] == '-' || !allowed(name) {
+			t.Fatalf("ParseName(%q) = %q: that is no name", s, name)
+		}
+		for _, again := range []string{name, name + ".service"} {
+			if got, err := ParseName(again); err != nil || got != name {
+				t.Fatalf("ParseName(%q) = %q, but ParseName(%q) = %q, %v", s, name, again, got, err)
+			}
+		}
+	})
+}
+
+func TestNewName(t *testing.T) {
+	for _, c := range []struct{ command, want string }{
+		{"make", "unitward-make-7f3a90c1"},
+		{"/usr/bin/make", "unitward-make-7f3a90c1"},
+		{"./a b", "unitward-a_b-7f3a90c1"},
+		{"", "unitward-job-7f3a90c1"},
+		{"dir/", "unitward-job-7f3a90c1"},
+		{"[", "unitward-_-7f3a90c1"},
+		{`a\x2d`, "unitward-a_x2d-7f3a90c1"},
+		{strings.Repeat("c", 300), "unitward-" + strings.Repeat("c", maxCommand) + "-7f3a90c1"},
+	} {
+		if got := NewName(c.command, "7f3a90c1"); got != c.want {
+			t.Errorf("NewName(%q) = %q, want %q", c.command, got, c.want)
+		}
+	}
+}
+
+func TestNewNameIsAlwaysAName(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		command := string(rapid.SliceOf(rapid.Byte()).Draw(t, "command"))
+		random := rapid.StringMatching(`[0-9a-f]{8}`).Draw(t, "random")
+		name := NewName(command, random)
+		if got, err := ParseName(name); err != nil || got != name {
+			t.Fatalf("NewName(%q) = %q, and ParseName says %q, %v", command, name, got, err)
+		}
+		if !strings.HasSuffix(name, "-"+random) {
+			t.Fatalf("NewName(%q) = %q: the random digits are not in it", command, name)
+		}
+	})
+}

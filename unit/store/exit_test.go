@@ -1,0 +1,46 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRecordExit(t *testing.T) {
+	s := fresh(t)
+	e := create(t, s, "foo")
+	if x, err := e.Recorded(); x != nil || err != nil {
+		t.Fatalf("before it is written: %v, %v", x, err)
+	}
+	env := map[string]string{"INVOCATION_ID": "abc", "EXIT_CODE": "killed", "EXIT_STATUS": "TERM", "SERVICE_RESULT": "success"}
+	at := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
+	if err := RecordExit(e.Dir(), func(k string) string { return env[k] }, at); err != nil {
+		t.Fatal(err)
+	}
+	x, err := e.Recorded()
+	if err != nil || x.InvocationID != "abc" || x.ExitCode != "killed" || x.ExitStatus != "TERM" || x.ServiceResult != "success" || !x.At.Equal(at) {
+		t.Errorf("Recorded: %+v, %v", x, err)
+	}
+	if info, err := os.Stat(filepath.Join(e.Dir(), exitFile)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if err := RecordExit(e.Dir()+"-gone", os.Getenv, at); err == nil {
+		t.Error("RecordExit of a job that is gone")
+	}
+	if _, err := os.Stat(e.Dir() + "-gone"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("RecordExit made a job")
+	}
+	for _, content := range []string{"", "{", "null", `{"schema":"unitward.exit/2"}`, `{"schema":"unitward.exit/1","at":7}`, strings.Repeat(" ", maxRecord+1)} {
+		if err := os.WriteFile(filepath.Join(e.Dir(), exitFile), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var bad *CorruptError
+		if x, err := e.Recorded(); x != nil || !errors.As(err, &bad) {
+			t.Errorf("Recorded of %.30q: %v, %v", content, x, err)
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/unitward/unitward/unit"
+)
+
+func open(t testing.TB, dir string) *Store {
+	t.Helper()
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func fresh(t testing.TB) *Store {
+	t.Helper()
+	return open(t, filepath.Join(t.TempDir(), "state"))
+}
+
+func newRecord(name string) *unit.Record {
+	return &unit.Record{Schema: unit.RecordSchema, Name: name, Command: []string{"true"}}
+}
+
+func create(t testing.TB, s *Store, name string) *Entry {
+	t.Helper()
+	e, err := s.Create(newRecord(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func seal(t testing.TB, e *Entry) {
+	t.Helper()
+	if _, err := e.Update(false, func(r *unit.Record) { r.Sealed = &unit.Report{Name: r.Name} }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func load(t testing.TB, s *Store, name string) *unit.Record {
+	t.Helper()
+	e, rec, err := s.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Close()
+	return rec
+}
+
+func TestRoundTrip(t *testing.T) {
+	s := fresh(t)
+	if _, _, err := s.Load("foo"); !isNotFound(err) {
+		t.Fatalf("Load of nothing: %v", err)
+	}
+	e := create(t, s, "foo")
+	if rec := load(t, s, "foo"); rec.Name != "foo" || rec.Command[0] != "true" {
+		t.Errorf("the record is %+v", rec)
+	}
+	for _, durable := range []bool{false, true} {
+		rec, err := e.Update(durable, func(r *unit.Record) { r.OwnerPID++ })
+		if err != nil || rec.OwnerPID != load(t, s, "foo").OwnerPID {
+			t.Fatalf("Update: %v, %v", rec, err)
+		}
+	}
+	if rec := load(t, s, "foo"); rec.OwnerPID != 2 {
+		t.Errorf("two updates made %d", rec.OwnerPID)
+	}
+	for path, want := range map[string]fs.FileMode{"": 0o700, "jobs": 0o700, "jobs/foo": 0o700, "jobs/foo/job.json": 0o600, "jobs/foo/lock": 0o600} {
+		if info, err := os.Stat(filepath.Join(filepath.Dir(s.Dir()), path)); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%q: %v, %v; want %o", path, info, err, want)
+		}
+	}
+	if err := e.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(s.Dir()); len(left) != 0 {
+		t.Errorf("Remove left %v", left)
+	}
+	if _, err := e.Record(); !isNotFound(err) {
+		t.Errorf("Record after Remove: %v", err)
+	}
+	if _, err := e.Update(false, func(*unit.Record) {}); err == nil {
+		t.Error("Update after Remove succeeds")
+	}
+	if err := e.Remove(); err != nil {
+		t.Errorf("a second Remove: %v", err)
+	}
+}
+
+func TestNameIsFreeOnlyWhenSealed(t *testing.T) {
+	s := fresh(t)
+	old := create(t, s, "foo")
+	var exists *unit.ExistsError
+	if _, err := s.Create(newRecord("foo")); !errors.As(err, &exists) || exists.Name != "foo" {
+		t.Fatalf("Create over a live job: %v", err)
+	}
+	seal(t, old)
+	next := create(t, s, "foo")
+	if load(t, s, "foo").Sealed != nil {
+		t.Error("the name still names the old job")
+	}
+	// Whoever still has the old one at hand must not touch the new one.
+	if err := old.Remove(); err != nil {
+		t.Errorf("Remove of what is gone: %v", err)
+	}
+	if _, err := next.Update(false, func(*unit.Record) {}); err != nil || load(t, s, "foo").Sealed != nil {
+		t.Errorf("the old job's Remove took the new one: %v", err)
+	}
+}
+
+// One of many that want a sealed job's name gets it, and keeps it.
+func TestOneWinnerOfAName(t *testing.T) {
+	for range 50 {
+		s := fresh(t)
+		seal(t, create(t, s, "foo"))
+		const racers = 8
+		var wg sync.WaitGroup
+		entries := make([]*Entry, racers)
+		for i := range racers {
+			wg.Go(func() {
+				rec := newRecord("foo")
+				rec.OwnerPID = i + 1
+				e, err := s.Create(rec)
+				var exists *unit.ExistsError
+				if err != nil && !errors.As(err, &exists) {
+					t.Errorf("Create: %v", err)
+				}
+				entries[i] = e
+			})
+		}
+		wg.Wait()
+		winners := 0
+		for i, e := range entries {
+			if e == nil {
+				continue
+			}
+			winners++
+			if rec := load(t, s, "foo"); rec.OwnerPID != i+1 {
+				t.Errorf("%d won and %d is on record", i+1, rec.OwnerPID)
+			}
+			e.Close()
+		}
+		if winners != 1 {
+			t.Fatalf("%d starts got the name", winners)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	s := fresh(t)
+	for _, n := range []string{"b", "a", "c"} {
+		create(t, s, n)
+	}
+	old := time.Now().Add(-2 * time.Minute)
+	dir := func(name string, mod time.Time, files ...string) {
+		t.Helper()
+		d := filepath.Join(s.Dir(), name)
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if err := os.WriteFile(filepath.Join(d, f), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chtimes(d, mod, mod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir("young", time.Now())
+	dir("old", old)
+	dir("old-begun", old, ".job.json-AAAA")
+	dir("old-full", old, "exit.json")
+	dir("young-begun", time.Now(), ".job.json-AAAA")
+	dir(".trash-XYZ", time.Now(), "job.json")
+	if err := os.Chtimes(filepath.Join(s.Dir(), "a"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Names()
+	if err != nil || !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("Names = %q, %v", got, err)
+	}
+	var left []string
+	entries, err := os.ReadDir(s.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	if want := []string{"a", "b", "c", "old-full", "young", "young-begun"}; !slices.Equal(left, want) {
+		t.Errorf("Names left %q, want %q", left, want)
+	}
+}
+
+// A start that died before its first record does not keep the name for ever.
+func TestAbandonedNameIsFree(t *testing.T) {
+	s := fresh(t)
+	d := filepath.Join(s.Dir(), "foo")
+	for _, begun := range []bool{false, true} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if begun {
+			if err := os.WriteFile(filepath.Join(d, ".job.json-AAAA"), []byte("{"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var exists *unit.ExistsError
+		if _, err := s.Create(newRecord("foo")); !errors.As(err, &exists) {
+			t.Fatalf("a start that may be under way: %v", err)
+		}
+		old := time.Now().Add(-2 * time.Minute)
+		if err := os.Chtimes(d, old, old); err != nil {
+			t.Fatal(err)
+		}
+		if err := create(t, s, "foo").Remove(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestDefaultDir(t *testing.T) {
+	env := func(kv ...string) func(string) string {
+		return func(name string) string {
+			for _, e := range kv {
+				if v, ok := strings.CutPrefix(e, name+"="); ok {
+					return v
+				}
+			}
+			return ""
+		}
+	}
+	for _, c := range []struct {
+		env  func(string) string
+		uid  int
+		want string
+	}{
+		{env("UNITWARD_STATE_DIR=/s", "XDG_STATE_HOME=/x", "HOME=/h"), 0, "/s"},
+		{env("UNITWARD_STATE_DIR=/s", "HOME=/h"), 1000, "/s"},
+		{env("XDG_STATE_HOME=/x", "HOME=/root"), 0, "/var/lib/unitward"},
+		{env("XDG_STATE_HOME=/x", "HOME=/h"), 1000, "/x/unitward"},
+		{env("XDG_STATE_HOME=x", "HOME=/h"), 1000, "/h/.local/state/unitward"},
+		{env("HOME=h"), 1000, ""},
+		{env(), 1000, ""},
+	} {
+		if got := DefaultDir(c.env, c.uid); got != c.want {
+			t.Errorf("DefaultDir = %q, want %q", got, c.want)
+		}
+	}
+}
