@@ -44,6 +44,8 @@ package:
 
 install: build
 	install -D -m 0755 build/unitward $(DESTDIR)$(PREFIX)/bin/unitward
+	install -D -m 0644 packaging/unitward.slice $(DESTDIR)$(PREFIX)/lib/systemd/system/unitward.slice
+	install -D -m 0644 packaging/app-unitward.slice $(DESTDIR)$(PREFIX)/lib/systemd/user/app-unitward.slice
 
 clean:
 	rm -rf build

@@ -2,6 +2,8 @@ package dbusclient
 
 import (
 	"context"
+	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -164,10 +166,24 @@ func (c *Client) property(ctx context.Context, name string, into any) error {
 }
 
 // ControlGroup is the manager's own cgroup, below which all its units are.
-func (c *Client) ControlGroup(ctx context.Context) (string, error) {
-	var s string
-	err := c.property(ctx, "ControlGroup", &s)
-	return s, c.typed("ask for the manager's cgroup", "", "", err)
+func (c *Client) ControlGroup() string {
+	if root := c.current().root; root != "" {
+		return root
+	}
+	return "/"
+}
+
+// UnitCgroup is where the manager makes the cgroup of a unit in a slice: a
+// slice's name says which slices it is in (systemd.slice(5)).
+func (c *Client) UnitCgroup(slice, name string) string {
+	p := c.ControlGroup()
+	base := strings.TrimSuffix(slice, ".slice")
+	for i := 0; i <= len(base) && base != "-"; i++ {
+		if i == len(base) || base[i] == '-' {
+			p = path.Join(p, base[:i]+".slice")
+		}
+	}
+	return path.Join(p, name)
 }
 
 // Environ is the environment that the manager gives to every unit.

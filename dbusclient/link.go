@@ -33,6 +33,8 @@ type link struct {
 	addr address
 	// owner is the manager's unique name; empty on a private socket.
 	owner string
+	// root is the manager's own cgroup; empty when it is not readable.
+	root string
 	// version is systemd's major version; 0 when it is not readable.
 	version int
 }
@@ -80,6 +82,7 @@ func (l *link) greet(ctx context.Context) error {
 		hello = l.sendBus(ctx, "Hello")
 	}
 	version := l.send(ctx, sdPath, propsIfc+".Get", sdMgr, "Version")
+	cgroup := l.send(ctx, sdPath, propsIfc+".Get", sdMgr, "ControlGroup")
 	if l.addr.bus {
 		watch := l.sendBus(ctx, "AddMatch", "type='signal',sender='"+busName+"',member='NameOwnerChanged',arg0='"+sdName+"'")
 		owner := l.sendBus(ctx, "GetNameOwner", sdName)
@@ -100,6 +103,9 @@ func (l *link) greet(ctx context.Context) error {
 	}
 	s, _ := v.Value().(string)
 	l.version = parseVersion(s)
+	if err := cgroup.wait(&v); err == nil {
+		l.root, _ = v.Value().(string)
+	}
 	return nil
 }
 

@@ -27,6 +27,8 @@ type Record struct {
 	KillSignal int           `json:"kill_signal"`
 	Limits     []Limit       `json:"limits,omitempty"`
 
+	// Launcher is the process that starts the job; it completes the record.
+	Launcher Process `json:"launcher"`
 	// CreatedAt is when the record was made, before the start was requested.
 	CreatedAt time.Time `json:"created_at"`
 	// StartedAt is when the main process started; nil until known.
@@ -38,6 +40,13 @@ type Record struct {
 	// Sealed is the final report; nil until the job is confirmed. The
 	// evidence behind it may be gone by the time it is read.
 	Sealed *Report `json:"sealed,omitempty"`
+}
+
+// Process is a process as it can be recognised later.
+type Process struct {
+	PID int `json:"pid"`
+	// StartTime is in clock ticks since boot (field 22 of proc_pid_stat(5)).
+	StartTime uint64 `json:"start_time"`
 }
 
 // Report says what verdict v, reached by observation o, means for the job.

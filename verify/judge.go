@@ -215,7 +215,7 @@ func (j judge) lost(v Verdict) bool {
 	case IdentityOtherBoot:
 		return !v.Exit.Known
 	case IdentitySame:
-		return j.replaced() || !v.Exit.Known && (j.forgotten() || j.neverReaped())
+		return j.replaced() || !v.Exit.Known && (j.forgotten() || j.neverReaped() || j.abandoned())
 	}
 	return false
 }
@@ -234,4 +234,11 @@ func (j judge) forgotten() bool {
 func (j judge) neverReaped() bool {
 	u := j.o.Unit
 	return j.ours() && !j.active() && u.ActiveState != "active" && !j.reaped()
+}
+
+// abandoned is true for a start that was cut off and of which the manager has
+// no unit: whether it began is not to be learned any more.
+func (j judge) abandoned() bool {
+	u := j.o.Unit
+	return j.service() && j.o.Abandoned && j.o.InvocationID == "" && u.Read && u.LoadState == "not-found"
 }

@@ -32,6 +32,10 @@ type Observation struct {
 	// InvocationID is the one recorded at the start; empty when the start
 	// never got as far. Only a unit or a recorder with the same one counts.
 	InvocationID string
+	// Abandoned is true when the start was not recorded to its end and the
+	// process that should have done it is gone: what the record lacks will
+	// never be added.
+	Abandoned bool
 	// At is when the observation was made.
 	At time.Time
 	// Identity says whether what was looked at is still what was started.

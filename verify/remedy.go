@@ -50,6 +50,8 @@ func (j judge) remedy(v Verdict) string {
 func (j judge) remedyForLost(v Verdict) string {
 	why := "the manager never reaped the main process"
 	switch {
+	case j.abandoned():
+		why = "the launcher died before it recorded the start, and the manager has no such unit"
 	case !j.forgotten():
 	case j.o.Unit.LoadState == "loaded":
 		why = "the manager was restarted and lost the exit status"

@@ -228,6 +228,9 @@ func enter(name, dir string) error {
 	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("cannot enter the cgroup namespace: %w", err)
 	}
+	// A shell's background job ignores these two, and Go leaves that so. What is
+	// caught is reset by execve.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT)
 	unix.Umask(0o022)
 	u, err := lookUser(name)
 	if err != nil {

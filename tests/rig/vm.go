@@ -62,17 +62,54 @@ func (v VM) Run(ctx context.Context, out io.Writer) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	dir, err := os.MkdirTemp(stateDir(), "vm-run-")
+	dir, leave, err := runDir()
 	if err != nil {
-		return -1, fmt.Errorf("cannot make a machine: %w", err)
+		return -1, err
 	}
-	defer os.RemoveAll(dir)
+	defer leave()
 	initrd := filepath.Join(dir, "initrd")
 	if err := v.image(ctx, initrd, filepath.Join(filepath.Dir(kernel), "modules")); err != nil {
 		return -1, err
 	}
 	console := filepath.Join(dir, "console")
 	return v.emulate(ctx, kernel, initrd, console, out)
+}
+
+// runDir makes the directory of one run. It removes those that killed drivers
+// left: a directory belongs to a driver as long as that holds its lock.
+func runDir() (dir string, leave func(), err error) {
+	held, err := hold()
+	if err != nil {
+		return "", nil, err
+	}
+	defer held.Close()
+	const prefix = "vm-run-"
+	old, _ := filepath.Glob(filepath.Join(stateDir(), prefix+"*"))
+	for _, dir := range old {
+		f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			continue
+		}
+		if tryLock(f) == nil {
+			os.RemoveAll(dir)
+		}
+		f.Close()
+	}
+	if dir, err = os.MkdirTemp(stateDir(), prefix); err != nil {
+		return "", nil, fmt.Errorf("cannot make a machine: %w", err)
+	}
+	lock, err := os.Create(filepath.Join(dir, "lock"))
+	if err == nil {
+		err = tryLock(lock)
+	}
+	if err != nil {
+		os.RemoveAll(dir)
+		return "", nil, fmt.Errorf("cannot make a machine: %w", err)
+	}
+	return dir, func() {
+		os.RemoveAll(dir)
+		lock.Close()
+	}, nil
 }
 
 // image writes the suite's archive and, after it, what is particular to this

@@ -80,7 +80,7 @@ func (l *Launcher) examine(ctx context.Context, m unit.Manager) ManagerFinding {
 	if l.hierarchy() == nil {
 		f.TreeProof = `ControlGroup="" after the exit`
 	}
-	have, why := l.controllers(ctx, c)
+	have, why := l.controllers(c)
 	for _, name := range []string{"MemoryMax", "TasksMax", "CPUQuota"} {
 		controller, _ := controllerOf(name)
 		lim := LimitHolds{Name: name, Holds: slices.Contains(have, controller)}

@@ -41,7 +41,7 @@ func neverRan(s *unit.Spec, name, result string, r dbusclient.Reading) error {
 		return nil
 	}
 	if result == "dependency" {
-		return &unit.StartError{Unit: name, Status: statusNoRun, Detail: "a unit that it depends on did not start"}
+		return &unit.StartError{Unit: name, Status: statusNoRun, Detail: dependency(s)}
 	}
 	if r.ExecMainCode == 0 && r.MainPID == 0 {
 		return &unit.StartError{Unit: name, Status: statusNoRun,
@@ -69,6 +69,17 @@ func neverRan(s *unit.Spec, name, result string, r dbusclient.Reading) error {
 		}
 	}
 	return e
+}
+
+// dependency says what a start job that ended as "dependency" lacked. A user
+// manager cannot move a process out of a session's cgroup by itself: it asks
+// the system manager, over the system bus.
+func dependency(s *unit.Spec) string {
+	if s.Lifetime == unit.LifetimeDetached {
+		return "a unit that it depends on did not start"
+	}
+	return "the manager could not take the process that watches over the lifetime into its scope, or another unit that it depends on did not start; " +
+		"a user manager needs the system bus for that (systemctl --user daemon-reexec connects it anew), and --lifetime detached needs no such process"
 }
 
 // explains reports whether what was asked for can make systemd fail with the

@@ -2,7 +2,9 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/fallback/cgroup"
@@ -96,12 +98,21 @@ func (j *Job) identity() verify.Identity {
 	return verify.Identity{State: verify.IdentitySame}
 }
 
+// abandoned is true when the record will not be completed by its launcher.
+func (j *Job) abandoned() bool {
+	if j.rec.Identity.InvocationID != "" {
+		return false
+	}
+	started, err := keeper.StartTime(j.rec.Launcher.PID)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && started != j.rec.Launcher.StartTime
+}
+
 // observe looks at the job once, at everything there is to look at.
 func (j *Job) observe(ctx context.Context) look {
 	id := j.rec.Identity
 	lk := look{o: verify.Observation{
 		Name: j.rec.Name, Isolation: id.Isolation, InvocationID: id.InvocationID,
-		At: now(), Identity: j.identity(),
+		At: now(), Identity: j.identity(), Abandoned: j.abandoned(),
 	}}
 	o := &lk.o
 	o.Unit.TasksCurrent = verify.TasksUnset

@@ -12,6 +12,7 @@ import (
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/fallback/cgroup"
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/unit/store"
 )
 
@@ -20,6 +21,8 @@ type Launcher struct {
 	cfg   Config
 	store *store.Store
 	host  hostIdentity
+	// self is this process.
+	self unit.Process
 
 	mu      sync.Mutex
 	clients map[unit.Manager]*dbusclient.Client
@@ -44,7 +47,9 @@ func New(cfg Config) (*Launcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Launcher{cfg: cfg, store: s, host: readHost(), clients: map[unit.Manager]*dbusclient.Client{}}, nil
+	self := unit.Process{PID: os.Getpid()}
+	self.StartTime, _ = keeper.StartTime(self.PID) // 0 is recognised by nobody
+	return &Launcher{cfg: cfg, store: s, host: readHost(), self: self, clients: map[unit.Manager]*dbusclient.Client{}}, nil
 }
 
 // Close ends the connections to the managers.

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"slices"
@@ -27,11 +26,11 @@ func controllerOf(property string) (controller, file string) {
 
 // require fails with a *unit.LimitsError when a limit would not hold in the
 // manager's units, before anything is started.
-func (l *Launcher) require(ctx context.Context, c *dbusclient.Client, limits []unit.LimitAsked) error {
+func (l *Launcher) require(c *dbusclient.Client, limits []unit.LimitAsked) error {
 	if len(limits) == 0 {
 		return nil
 	}
-	have, why := l.controllers(ctx, c)
+	have, why := l.controllers(c)
 	for _, lim := range limits {
 		controller, _ := controllerOf(lim.Name)
 		if slices.Contains(have, controller) {
@@ -48,19 +47,12 @@ func (l *Launcher) require(ctx context.Context, c *dbusclient.Client, limits []u
 
 // controllers lists what the manager can give to its units, or says why that
 // is not known.
-func (l *Launcher) controllers(ctx context.Context, c *dbusclient.Client) (have []string, why string) {
+func (l *Launcher) controllers(c *dbusclient.Client) (have []string, why string) {
 	h := l.hierarchy()
 	if h == nil {
 		return nil, "no cgroup2 file system is mounted"
 	}
-	path, err := c.ControlGroup(ctx)
-	if err != nil {
-		return nil, err.Error()
-	}
-	if path == "" {
-		path = "/"
-	}
-	have, err = h.Controllers(path)
+	have, err := h.Controllers(c.ControlGroup())
 	if err != nil {
 		return nil, err.Error()
 	}

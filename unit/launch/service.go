@@ -83,12 +83,9 @@ func isVariable(s string) bool {
 // files that go with it.
 func (l *Launcher) service(ctx context.Context, c *dbusclient.Client, s *unit.Spec, rec *unit.Record, jobDir string, io Stdio) (dbusclient.Service, *handed, error) {
 	svc := dbusclient.Service{
-		Unit: rec.Identity.Unit, Description: s.Description, Slice: s.Slice, Output: s.Output,
+		Unit: rec.Identity.Unit, Description: s.Description, Slice: slice(s), Output: s.Output,
 		Grace: s.Grace, Timeout: s.Timeout, KillSignal: s.KillSignal, Leftovers: s.Leftovers,
 		UID: s.UID, GID: s.GID, Nice: s.Nice,
-	}
-	if svc.Slice == "" {
-		svc.Slice = defaultSlice(s.Manager)
 	}
 	if svc.Description == "" {
 		svc.Description = describe(s.Command)
@@ -128,8 +125,12 @@ const (
 	RecordVerb = "_record"
 )
 
-func defaultSlice(m unit.Manager) string {
-	if m == unit.ManagerUser {
+// slice is where the unit goes.
+func slice(s *unit.Spec) string {
+	switch {
+	case s.Slice != "":
+		return s.Slice
+	case s.Manager == unit.ManagerUser:
 		return "app-unitward.slice"
 	}
 	return "unitward.slice"

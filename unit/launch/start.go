@@ -72,7 +72,7 @@ func (l *Launcher) start(ctx context.Context, connected func() (*dbusclient.Clie
 			return nil, err
 		}
 	}
-	entry, err := l.store.Create(rec)
+	entry, err := l.store.Reserve(rec.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +132,7 @@ func (l *Launcher) record(s *unit.Spec) *unit.Record {
 		},
 		Command: recorded(s.Command), Cwd: s.Dir, Owner: s.Owner, OwnerPID: s.OwnerPID, Lifetime: s.Lifetime,
 		Leftovers: s.Leftovers, Timeout: s.Timeout, Grace: s.Grace, KillSignal: s.KillSignal,
+		Launcher:  l.self,
 		CreatedAt: time.Now(),
 		Recorder:  s.Lifetime != unit.LifetimeCall,
 	}
@@ -167,15 +168,19 @@ func (j *Job) launch(ctx context.Context, connected func() (*dbusclient.Client, 
 		return err
 	}
 	if s.RequireLimits {
-		if err := j.l.require(ctx, j.client, s.Limits); err != nil {
+		if err := j.l.require(j.client, s.Limits); err != nil {
 			return err
 		}
 	}
-	if !j.client.References() && !j.rec.Recorder {
+	if !j.client.References() {
 		// Nobody can hold the unit loaded to read its exit from it.
-		if err := j.update(func(rec *unit.Record) { rec.Recorder = true }); err != nil {
-			return err
-		}
+		j.rec.Recorder = true
+	}
+	// Known beforehand, so that a start that is cut off leaves a place to
+	// look at.
+	j.rec.Identity.Cgroup = j.client.UnitCgroup(slice(s), j.rec.Identity.Unit)
+	if err := j.entry.Put(j.rec); err != nil {
+		return err
 	}
 	svc, h, err := j.l.service(ctx, j.client, s, j.rec, j.entry.Dir(), io)
 	if err != nil {
@@ -282,7 +287,10 @@ func (j *Job) identify(ctx context.Context, s *unit.Spec) error {
 		return &unit.UnknownOutcomeError{Op: "the start of " + j.rec.Identity.Unit, Err: err}
 	}
 	id := j.rec.Identity
-	id.InvocationID, id.Cgroup, id.PID = r.InvocationID, r.ControlGroup, r.MainPID
+	id.InvocationID, id.PID = r.InvocationID, r.MainPID
+	if r.ControlGroup != "" {
+		id.Cgroup = r.ControlGroup
+	}
 	if h := j.l.hierarchy(); h != nil && id.Cgroup != "" {
 		if g, err := h.Lookup(id.Cgroup); err == nil {
 			id.CgroupInode = g.Inode

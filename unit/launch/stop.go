@@ -49,14 +49,16 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 		return rep, err
 	}
 	if err := j.actable("stop"); err != nil {
-		if j.last.o.Cgroup.State != verify.CgroupPopulated {
+		var ended *unit.EndedError
+		if !errors.As(err, &ended) || j.last.o.Cgroup.State != verify.CgroupPopulated {
 			return rep, err
 		}
-		// The manager lost the unit, but its cgroup is there and ours.
+		// The manager lost the unit, but the cgroup is there and the recorded
+		// one: what is in it is the job's.
 		if err := j.begin(by); err != nil {
 			return rep, err
 		}
-		return j.kill(ctx)
+		return j.kill(ctx, nil)
 	}
 	if err := j.begin(by); err != nil {
 		return rep, err
@@ -75,7 +77,7 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 	case err != nil && !errors.Is(err, context.DeadlineExceeded):
 		return rep, err
 	}
-	return j.kill(ctx)
+	return j.kill(ctx, j.unit)
 }
 
 // actable refuses to act on what is not the recorded job.
@@ -93,7 +95,7 @@ func (j *Job) actable(op string) error {
 		return errors.New("cannot " + op + " job " + j.rec.Name + ": " + j.unreached)
 	case !o.Unit.Read:
 		return errors.New("cannot " + op + " job " + j.rec.Name + ": " + o.Unit.Err)
-	case o.Unit.LoadState != "loaded":
+	case o.Unit.LoadState != "loaded", o.Unit.InvocationID == "":
 		return &unit.EndedError{Op: op, Name: j.rec.Name}
 	case o.Unit.InvocationID != j.rec.Identity.InvocationID:
 		return &unit.IdentityError{Name: j.rec.Name, Detail: "InvocationID is " + o.Unit.InvocationID + ", recorded was " + j.rec.Identity.InvocationID}
@@ -155,15 +157,16 @@ func (j *Job) terminate(ctx context.Context, grace time.Duration) error {
 }
 
 // kill ends every member of the unit, whatever its user: by cgroup.kill,
-// which the manager writes (systemd 250) and so do we.
-func (j *Job) kill(ctx context.Context) (unit.Report, error) {
+// which the manager writes (systemd 250) and so do we. u is nil when the
+// manager's unit of that name is not the job's.
+func (j *Job) kill(ctx context.Context, u *dbusclient.Unit) (unit.Report, error) {
 	detail := "cgroup.kill"
-	if j.unit != nil {
+	if u != nil {
 		// The order matters: a unit that is to stop starts nothing any more.
-		if err := j.unit.Stop(ctx); err != nil {
+		if err := u.Stop(ctx); err != nil {
 			detail = err.Error()
 		}
-		if err := j.unit.Kill(ctx, dbusclient.WhoAll, sigKill); err != nil {
+		if err := u.Kill(ctx, dbusclient.WhoAll, sigKill); err != nil {
 			var ended *unit.EndedError
 			if !errors.As(err, &ended) {
 				detail = err.Error()

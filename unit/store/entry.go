@@ -74,6 +74,9 @@ func (e *Entry) Record() (*unit.Record, error) {
 	return &rec, nil
 }
 
+// Put writes the first record of a job.
+func (e *Entry) Put(rec *unit.Record) error { return e.write(recordFile, rec, false) }
+
 // Update changes the record under the entry's lock: change gets the record as
 // it is on disk now. It returns the record as written. durable waits for the
 // disk, for what must outlive a crash of the host.

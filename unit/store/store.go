@@ -123,51 +123,61 @@ func owned(info fs.FileInfo) error {
 	return nil
 }
 
-// Create makes the directory and the first record of a new job. A settled job
-// of the same name gives way. The error is a *unit.ExistsError when one is
-// there that is not settled, or a *DirError.
+// Create makes the directory and the first record of a new job: Reserve and
+// Put in one.
 func (s *Store) Create(rec *unit.Record) (*Entry, error) {
-	for range 8 {
-		err := s.root.Mkdir(rec.Name, 0o700)
-		if err == nil {
-			return s.fill(rec)
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return nil, &DirError{s.dir, err}
-		}
-		old, was, err := s.Load(rec.Name)
-		if err != nil && !isNotFound(err) {
-			return nil, err
-		}
-		if err != nil {
-			s.abandoned(rec.Name)
-			continue // it went away meanwhile
-		}
-		if was.Sealed == nil {
-			old.Close()
-			return nil, &unit.ExistsError{Name: rec.Name, State: unit.StateRunning}
-		}
-		err = old.Remove()
-		old.Close()
-		if err != nil {
-			return nil, err
-		}
-	}
-	return nil, &unit.ExistsError{Name: rec.Name, State: unit.StateStarting}
-}
-
-func (s *Store) fill(rec *unit.Record) (*Entry, error) {
-	dir, err := s.root.OpenRoot(rec.Name)
+	e, err := s.Reserve(rec.Name)
 	if err != nil {
-		return nil, &DirError{s.dir, err}
+		return nil, err
 	}
-	e := &Entry{store: s, name: rec.Name, dir: dir}
-	if err := e.write(recordFile, rec, false); err != nil {
+	if err := e.Put(rec); err != nil {
 		e.Remove()
 		e.Close()
 		return nil, err
 	}
 	return e, nil
+}
+
+// Reserve makes the directory of a new job, which nobody else can make then.
+// A settled job of the same name gives way. The error is a *unit.ExistsError
+// when one is there that is not settled, or a *DirError.
+func (s *Store) Reserve(name string) (*Entry, error) {
+	for range 8 {
+		err := s.root.Mkdir(name, 0o700)
+		if err == nil {
+			dir, err := s.root.OpenRoot(name)
+			if err != nil {
+				s.root.Remove(name)
+				return nil, &DirError{s.dir, err}
+			}
+			return &Entry{store: s, name: name, dir: dir}, nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, &DirError{s.dir, err}
+		}
+		if err := s.giveWay(name); err != nil {
+			return nil, err
+		}
+	}
+	return nil, &unit.ExistsError{Name: name, State: unit.StateStarting}
+}
+
+// giveWay removes a settled job. One that went away meanwhile, or that another
+// start has just reserved, is no error: the caller tries again.
+func (s *Store) giveWay(name string) error {
+	old, rec, err := s.Load(name)
+	if isNotFound(err) {
+		s.abandoned(name)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer old.Close()
+	if rec.Sealed == nil {
+		return &unit.ExistsError{Name: name, State: unit.StateRunning}
+	}
+	return old.Remove()
 }
 
 // Load finds a job's record. The error is a *unit.NotFoundError, a
