@@ -8,7 +8,7 @@ GOLANGCI ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 export CGO_ENABLED = 0
 
-.PHONY: build test test-unit test-rig test-vm lint bench package install clean ci
+.PHONY: build test test-unit test-rig test-vm cover lint bench package install clean ci
 
 build:
 	$(GO) build -trimpath -ldflags '-s -w' -o build/unitward ./cmd/unitward
@@ -28,10 +28,15 @@ test-rig:
 test-vm:
 	$(GO) run ./tests/rig test -suites none -vm all
 
+# What unit tests and rig cover together, in build/coverage.txt.
+cover:
+	$(GO) run ./tests/rig all -vm none -cover
+
 lint:
 	$(GO) vet ./...
 	test -z "$$(gofmt -l .)" || { gofmt -l . ; exit 1; }
 	$(GO) mod tidy -diff
+	@! grep -rnE 'strings\.[A-Za-z]+\([A-Za-z0-9_.]*\.Error\(\)|\.Error\(\) [!=]=' --include='*.go' --exclude='*_test.go' . || { echo 'errors are never matched by text' >&2; exit 1; }
 	GOFLAGS=-mod=readonly $(GO) run $(GOLANGCI) run ./...
 
 bench:

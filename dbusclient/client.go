@@ -156,15 +156,6 @@ func (c *Client) Address() string { return c.current().addr.String() }
 // end. Without it (private socket) an exit must be recorded by the unit.
 func (c *Client) References() bool { return c.current().addr.bus }
 
-// property reads one property of the manager itself.
-func (c *Client) property(ctx context.Context, name string, into any) error {
-	var v godbus.Variant
-	if err := c.current().send(ctx, sdPath, propsIfc+".Get", sdMgr, name).wait(&v); err != nil {
-		return err
-	}
-	return godbus.Store([]any{v.Value()}, into)
-}
-
 // ControlGroup is the manager's own cgroup, below which all its units are.
 func (c *Client) ControlGroup() string {
 	if root := c.current().root; root != "" {
@@ -186,11 +177,23 @@ func (c *Client) UnitCgroup(slice, name string) string {
 	return path.Join(p, name)
 }
 
-// Environ is the environment that the manager gives to every unit.
+// Environ is the environment that the manager gives to every unit. It was
+// asked for when the client connected, and is asked for again at later calls.
 func (c *Client) Environ(ctx context.Context) ([]string, error) {
-	var s []string
-	err := c.property(ctx, "Environment", &s)
-	return s, c.typed("ask for the manager's environment", "", "", err)
+	c.mu.Lock()
+	l := c.link
+	asked := l.environ
+	l.environ = nil
+	c.mu.Unlock()
+	if asked == nil {
+		asked = l.askEnviron(ctx)
+	}
+	var v godbus.Variant
+	if err := asked.wait(&v); err != nil {
+		return nil, c.typed("ask for the manager's environment", "", "", err)
+	}
+	env, _ := v.Value().([]string)
+	return env, nil
 }
 
 // unitPath is the object path of a unit, which follows from its name.

@@ -33,6 +33,9 @@ type link struct {
 	addr address
 	// owner is the manager's unique name; empty on a private socket.
 	owner string
+	// environ is the manager's environment, asked for with the first words
+	// and awaited by a start; nil once it was taken.
+	environ *pending
 	// root is the manager's own cgroup; empty when it is not readable.
 	root string
 	// version is systemd's major version; 0 when it is not readable.
@@ -83,6 +86,7 @@ func (l *link) greet(ctx context.Context) error {
 	}
 	version := l.send(ctx, sdPath, propsIfc+".Get", sdMgr, "Version")
 	cgroup := l.send(ctx, sdPath, propsIfc+".Get", sdMgr, "ControlGroup")
+	l.environ = l.askEnviron(context.WithoutCancel(ctx))
 	if l.addr.bus {
 		watch := l.sendBus(ctx, "AddMatch", "type='signal',sender='"+busName+"',member='NameOwnerChanged',arg0='"+sdName+"'")
 		owner := l.sendBus(ctx, "GetNameOwner", sdName)
@@ -107,6 +111,10 @@ func (l *link) greet(ctx context.Context) error {
 		l.root, _ = v.Value().(string)
 	}
 	return nil
+}
+
+func (l *link) askEnviron(ctx context.Context) *pending {
+	return l.send(ctx, sdPath, propsIfc+".Get", sdMgr, "Environment")
 }
 
 // parseVersion takes the leading number of "252.39-1~deb12u1", "v257" or

@@ -1,6 +1,7 @@
 package dbusclient
 
 import (
+	"encoding/hex"
 	"sync"
 
 	"github.com/godbus/dbus/v5"
@@ -31,6 +32,23 @@ type follower struct {
 	// trail is the unit's SubStates as signalled, oldest first. It dates the
 	// steps of a stop; nothing is decided by it.
 	trail []string
+	// dates are the last that a signal told of.
+	dates dates
+	// invocation and pid are those that a signal told of; empty and 0 before.
+	invocation string
+	pid        int
+	// resultWord is the unit's Result that a signal told of last.
+	resultWord string
+}
+
+// dates of a unit in microseconds since 1970; 0 is never, or not told.
+type dates struct{ start, exit, inactive uint64 }
+
+// told is what signals told of the unit's dates and Result.
+func (f *follower) told() (dates, string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dates, f.resultWord
 }
 
 func newFollower(name string) *follower {
@@ -63,12 +81,14 @@ func (f *follower) states() []string {
 	return append([]string(nil), f.trail...)
 }
 
-// goesOn is true when the last signal told of a unit that has not ended.
-func (f *follower) goesOn() bool {
+// state is the SubState that a signal told of last; empty when none did.
+func (f *follower) state() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := len(f.trail)
-	return n > 0 && underway(f.trail[n-1])
+	if n := len(f.trail); n > 0 {
+		return f.trail[n-1]
+	}
+	return ""
 }
 
 func (p *pump) follow(path dbus.ObjectPath, f *follower) {
@@ -166,6 +186,7 @@ func (p *pump) changed(s *dbus.Signal) {
 	if stated {
 		f.note(sub)
 	}
+	f.date(props)
 	if code, ok := props["ExecMainCode"].Value().(int32); ok && code == 0 && !stated || stated && underway(sub) {
 		// It only runs on: nobody waits for that, and a start is waited for
 		// by its job. Should something be missed, the followers' ticks see it.
@@ -188,6 +209,36 @@ func underway(sub string) bool {
 		return true
 	}
 	return false
+}
+
+func (f *follower) identity() Identity {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return Identity{InvocationID: f.invocation, MainPID: f.pid, StartedAt: wall(f.dates.start)}
+}
+
+func (f *follower) date(props map[string]dbus.Variant) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	take(props, "ExecMainStartTimestamp", &f.dates.start)
+	take(props, "ExecMainExitTimestamp", &f.dates.exit)
+	take(props, "InactiveEnterTimestamp", &f.dates.inactive)
+	var id []byte
+	if take(props, "InvocationID", &id); len(id) == 16 {
+		f.invocation = hex.EncodeToString(id)
+	}
+	var pid uint32
+	if take(props, "ExecMainPID", &pid); pid != 0 {
+		f.pid = int(pid)
+	}
+	take(props, "Result", &f.resultWord)
+}
+
+// take sets into to a property's value, if it is there and of that type.
+func take[T any](props map[string]dbus.Variant, name string, into *T) {
+	if v, ok := props[name].Value().(T); ok {
+		*into = v
+	}
 }
 
 func (f *follower) note(sub string) {

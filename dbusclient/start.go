@@ -251,7 +251,7 @@ func (u *Unit) Started(ctx context.Context) (string, error) {
 		}
 		// JobRemoved is lost for good with the connection; the unit itself
 		// then tells whether it is past its start.
-		if r := u.Read(ctx); r.Read && r.ActiveState != "activating" && (r.MainPID != 0 || r.InvocationID != "") {
+		if r := u.Read(ctx, DepthAll); r.Read && r.ActiveState != "activating" && (r.MainPID != 0 || r.InvocationID != "") {
 			if res, ok := u.follower.result(u.job); ok {
 				return res, nil
 			}

@@ -79,16 +79,23 @@ func (u *Unit) Trail() []string { return u.follower.states() }
 
 // GoesOn reports whether the last signal told of a unit that has not ended.
 // Changed then receives at its end. Like every signal it proves nothing.
-func (u *Unit) GoesOn() bool { return u.follower.goesOn() }
+func (u *Unit) GoesOn() bool { return underway(u.follower.state()) }
+
+// Ended reports whether the last signal told of a unit that has ended, as a
+// hint that there is something to read. Like every signal it proves nothing.
+func (u *Unit) Ended() bool {
+	state := u.follower.state()
+	return state != "" && !underway(state)
+}
 
 // Reading is one reading of a unit.
 type Reading struct {
 	verify.Unit
 	// MainPID is the last main process, running or not; 0 when there was
-	// none.
+	// none. Only DepthAll reads it.
 	MainPID int
 	// HandoffAt is when the command was executed (systemd 256); zero when it
-	// was not, or is not known.
+	// was not, or is not known. Only DepthAll reads it.
 	HandoffAt time.Time
 	// CPUUsage and MemoryPeak are nil where the manager does not count.
 	CPUUsage, MemoryPeak *uint64
@@ -107,9 +114,14 @@ type Identity struct {
 	StartedAt time.Time
 }
 
-// Identify reads who the unit turned out to be, and nothing that can wait.
+// Identify tells who the unit turned out to be, and nothing that can wait: as
+// the manager's signals of the start said it, or by asking. ControlGroup is
+// empty where only signals were needed, which do not carry it.
 func (u *Unit) Identify(ctx context.Context) (Identity, error) {
-	var id Identity
+	id := u.follower.identity()
+	if id.InvocationID != "" && id.MainPID != 0 && !id.StartedAt.IsZero() {
+		return id, nil
+	}
 	var invocation []byte
 	var pid uint32
 	var start uint64
@@ -153,42 +165,63 @@ func (u *Unit) ask(ctx context.Context, questions []question) error {
 	return first
 }
 
+// Depth says how much of a unit to read.
+type Depth int
+
+const (
+	// DepthVerdict is what a verdict on an end rests on. Result and dates,
+	// which only colour it, come from the signals where those told of them.
+	DepthVerdict Depth = iota
+	// DepthAll is everything in Reading.
+	DepthAll
+)
+
 // Read reads what the manager knows of the unit now. All questions go out
 // before the first answer is awaited. An error is in Reading.Err.
-func (u *Unit) Read(ctx context.Context) Reading {
-	l := u.c.current()
-	r := Reading{Unit: verify.Unit{ManagerVersion: l.version, TasksCurrent: verify.TasksUnset}}
+func (u *Unit) Read(ctx context.Context, depth Depth) Reading {
+	version := u.c.Version()
+	r := Reading{Unit: verify.Unit{ManagerVersion: version, TasksCurrent: verify.TasksUnset}}
 	var invocation []byte
 	var pid uint32
-	var start, exit, inactive, handoff uint64
 	cpu, peak := unset, unset
-	err := u.ask(ctx, []question{
+	dates, result := u.follower.told()
+	r.Result = result
+	var handoff uint64
+	questions := []question{
 		{sdUnit, "LoadState", &r.LoadState, false},
 		{sdUnit, "ActiveState", &r.ActiveState, false},
 		{sdUnit, "SubState", &r.SubState, false},
-		{sdUnit, "InactiveEnterTimestamp", &inactive, false},
-		{sdSvc, "Result", &r.Result, false},
 		{sdSvc, "ExecMainCode", &r.ExecMainCode, false},
 		{sdSvc, "ExecMainStatus", &r.ExecMainStatus, false},
-		{sdSvc, "ExecMainPID", &pid, false},
-		{sdSvc, "ExecMainStartTimestamp", &start, false},
-		{sdSvc, "ExecMainExitTimestamp", &exit, false},
 		{sdSvc, "ControlGroup", &r.ControlGroup, false},
-		{sdSvc, "TasksCurrent", &r.TasksCurrent, false},
 		{sdSvc, "CPUUsageNSec", &cpu, true},
-		{sdSvc, "MemoryPeak", &peak, true},
-		{sdSvc, "ExecMainHandoffTimestamp", &handoff, true},
-		// Last: should the unit be unloaded meanwhile, the defaults that were
-		// read of it do not come with its identity.
-		{sdUnit, "InvocationID", &invocation, false},
-	})
-	if err != nil {
+	}
+	if version >= versionMemoryPeak {
+		questions = append(questions, question{sdSvc, "MemoryPeak", &peak, true})
+	}
+	if depth == DepthAll || dates.inactive == 0 || result == "" {
+		questions = append(questions,
+			question{sdSvc, "Result", &r.Result, false},
+			question{sdUnit, "InactiveEnterTimestamp", &dates.inactive, false},
+			question{sdSvc, "ExecMainStartTimestamp", &dates.start, false},
+			question{sdSvc, "ExecMainExitTimestamp", &dates.exit, false})
+	}
+	if depth == DepthAll {
+		questions = append(questions,
+			question{sdSvc, "TasksCurrent", &r.TasksCurrent, false},
+			question{sdSvc, "ExecMainPID", &pid, false},
+			question{sdSvc, "ExecMainHandoffTimestamp", &handoff, true})
+	}
+	// Last: should the unit be unloaded meanwhile, the defaults that were read
+	// of it do not come with its identity.
+	questions = append(questions, question{sdUnit, "InvocationID", &invocation, false})
+	if err := u.ask(ctx, questions); err != nil {
 		r.Err = err.Error()
 	}
-	r.Unit.Read = r.Err == "" //nolint:staticcheck // Read is a method too
+	r.Unit.Read = r.Err == ""
 	r.InvocationID = hex.EncodeToString(invocation)
 	r.MainPID = int(pid)
-	r.MainStartAt, r.MainExitAt, r.InactiveEnterAt, r.HandoffAt = wall(start), wall(exit), wall(inactive), wall(handoff)
+	r.MainStartAt, r.MainExitAt, r.InactiveEnterAt, r.HandoffAt = wall(dates.start), wall(dates.exit), wall(dates.inactive), wall(handoff)
 	if cpu != unset {
 		r.CPUUsage = &cpu
 	}
@@ -197,6 +230,9 @@ func (u *Unit) Read(ctx context.Context) Reading {
 	}
 	return r
 }
+
+// versionMemoryPeak is the first systemd with MemoryPeak (NEWS 255).
+const versionMemoryPeak = 255
 
 // unset is systemd's "[not set]" for counters.
 const unset = ^uint64(0)

@@ -35,6 +35,8 @@ type Record struct {
 	StartedAt *time.Time `json:"started_at,omitempty"`
 	// Recorder is true when the unit writes down its own exit.
 	Recorder bool `json:"recorder"`
+	// Left are files that the unit needs until its end.
+	Left []string `json:"left,omitempty"`
 	// Stop is what was done to end it.
 	Stop Stop `json:"stop"`
 	// Sealed is the final report; nil until the job is confirmed. The

@@ -42,17 +42,20 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer l.Close()
 	sig := catchSignals()
 	defer sig.stop()
 	j, err := l.Start(sig.starting(), s, launch.Stdio{In: a.In, Out: a.Out, Err: a.Err})
 	if err != nil {
+		l.Close()
 		if n := sig.first(); n != 0 {
 			return &statusError{exitSignal + n}
 		}
 		return err
 	}
+	// The connection goes first: it takes every match and reference with it,
+	// which nobody need ask for one by one.
 	defer j.Close()
+	defer l.Close()
 	rep, err := sig.attend(j, s)
 	if err != nil {
 		return err

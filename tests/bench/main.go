@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -55,9 +56,15 @@ func main() {
 
 func (p *peer) once() (time.Duration, error) {
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
 	began := time.Now()
 	err := cmd.Run()
-	return time.Since(began), err
+	took := time.Since(began)
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, said.String())
+	}
+	return took, err
 }
 
 // quantile sorts the durations and returns the p-th percentile.

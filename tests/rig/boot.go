@@ -45,6 +45,9 @@ func boot(args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := os.WriteFile(filepath.Join(root, "etc/hostname"), []byte(name+"\n"), 0o644); err != nil {
+		return fmt.Errorf("cannot set the host name: %w", err)
+	}
 	if err := furnish(root); err != nil {
 		return err
 	}

@@ -51,6 +51,7 @@ func cmdTest(ctx context.Context, args []string) (int, error) {
 	if err := r.machines(ctx, o); err != nil {
 		return 1, err
 	}
+	enforce(r.Runs)
 	return r.finish(ctx, o)
 }
 
@@ -74,9 +75,8 @@ func cmdAll(ctx context.Context, args []string) (int, error) {
 	if err := r.machines(ctx, o); err != nil {
 		return 1, err
 	}
-	if lost := dropMoved(unit, r.Runs); len(lost) > 0 {
-		r.NotRun = append(r.NotRun, "tests that are for machines, and that none ran:\n"+strings.Join(lost, "\n"))
-	}
+	enforce(r.Runs) // before the unit tests join: what they skip runs elsewhere
+	r.lost(dropMoved(unit, r.Runs))
 	r.Runs = append(unit, r.Runs...)
 	return r.finish(ctx, o)
 }
@@ -127,6 +127,12 @@ func (r *report) machines(ctx context.Context, o options) error {
 		note("%s", err) // each machine says again that it lacks its root
 	}
 	r.each(ctx, o.width, "the rig", "rig", o.suites, func(s Suite) ([]testRun, error) { return runSuite(ctx, s, st, o) })
+	if len(o.vms) > 0 {
+		if err := noVMTests(ctx, st, o); err != nil {
+			r.NotRun = append(r.NotRun, "the emulated machines: "+err.Error())
+			o.vms = nil
+		}
+	}
 	r.each(ctx, o.width, "the emulated machine", "vm", o.vms, func(s Suite) ([]testRun, error) { return runVM(ctx, s, st, o) })
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -163,7 +169,6 @@ func (r *report) each(ctx context.Context, width int, kind, required string, sui
 
 // finish prints the report and merges the coverage.
 func (r *report) finish(ctx context.Context, o options) (int, error) {
-	enforce(r.Runs)
 	if o.cover {
 		if err := mergeCoverage(ctx, o.out); err != nil {
 			return 1, err

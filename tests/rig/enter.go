@@ -140,13 +140,22 @@ func (m *Machine) fork(c Command, files []*os.File) (*os.Process, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	if !alive(m.Name) { // so the descriptor is the machine's first process
+	root, err := os.OpenFile(m.path("."), unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if !alive(m.Name) { // so both descriptors are the machine's first process's
 		return nil, errors.New("the machine is gone")
 	}
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return nil, err
 	}
 	if err := unix.Setns(fd, unix.CLONE_NEWNS|unix.CLONE_NEWPID|unix.CLONE_NEWUTS|unix.CLONE_NEWIPC|unix.CLONE_NEWNET); err != nil {
+		return nil, err
+	}
+	// Where the driver runs in a chroot, the namespace's root is not the machine's.
+	if err := errors.Join(root.Chdir(), unix.Chroot(".")); err != nil {
 		return nil, err
 	}
 	user := c.User

@@ -108,7 +108,7 @@ func (g *guard) start() error {
 	if err != nil {
 		return err
 	}
-	if g.root, err = os.Open(s.Root() + ".lock"); err != nil {
+	if g.root, err = os.OpenFile(s.Root()+".lock", os.O_RDONLY|os.O_CREATE, 0o644); err != nil {
 		return fmt.Errorf("cannot lock the root file system of %s: %w", s.Name, err)
 	}
 	if err := unix.Flock(int(g.root.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {

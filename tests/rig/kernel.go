@@ -47,7 +47,7 @@ func Kernel(ctx context.Context, s Suite) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(tmp)
-	cmd := exec.CommandContext(ctx, "mmdebstrap", "--quiet", "--mode=root", "--variant=custom", "--format=null",
+	cmd := contained(ctx, "mmdebstrap", "--quiet", "--mode=root", "--variant=custom", "--format=null",
 		`--aptopt=Acquire::Check-Valid-Until "false"`, `--aptopt=Acquire::Retries "3"`,
 		"--customize-hook="+fetchKernel, s.Name, "/dev/null", mirror())
 	cmd.Env = append(os.Environ(), "RIG_KERNEL="+tmp)

@@ -63,6 +63,8 @@ func main() {
 	switch args[0] {
 	case bootVerb:
 		fail(boot(args[1:]))
+	case containVerb:
+		os.Exit(containMain(args[1:]))
 	case enterVerb:
 		os.Exit(enterMain(args[1:]))
 	case guardVerb:

@@ -32,11 +32,13 @@ func pause(ctx context.Context, d time.Duration) error {
 func runQuietly(cmd *exec.Cmd) error {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	}
 	cmd.WaitDelay = 20 * time.Second
 	if err := tiedToThread(cmd.Run); err != nil {
-		return fmt.Errorf("%s: %w\n%s", cmd.Args[0], err, lastLines(out.String(), 30))
+		return fmt.Errorf("%s: %w\n%s", strings.TrimPrefix(cmd.Args[0], "/proc/self/"), err, lastLines(out.String(), 30))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +24,24 @@ func (r *report) cannot(what, required string, err error) {
 		return
 	}
 	r.NotRun = append(r.NotRun, line)
+}
+
+// lost notes the tests that no machine ran although they are for machines, with
+// their number in each package.
+func (r *report) lost(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	number := map[string]int{}
+	for _, n := range names {
+		pkg, _, _ := strings.Cut(n, " ")
+		number[pkg]++
+	}
+	var lines []string
+	for _, pkg := range slices.Sorted(maps.Keys(number)) {
+		lines = append(lines, fmt.Sprintf("%s: %d, such as %s", pkg, number[pkg], names[slices.IndexFunc(names, func(n string) bool { return strings.HasPrefix(n, pkg+" ") })]))
+	}
+	r.NotRun = append(r.NotRun, "tests that are for machines, and that none ran:\n"+strings.Join(lines, "\n"))
 }
 
 // print writes the summary; its last line is the count of all tests.
@@ -71,43 +90,71 @@ func (r *report) printFailures(w io.Writer) {
 
 func indent(s string) string { return "    " + strings.ReplaceAll(s, "\n", "\n    ") }
 
-// skipsShown is how many skipped subtests of one test are named one by one.
-const skipsShown = 3
+// shown is how many names stand for the others of their kind.
+const shown = 3
 
-// printSkips names each skipped test with its reason, and where it was skipped.
-// Of many subtests it names the first and says where the others stand.
+// skips are the tests of a package that were skipped for one reason.
+type skips struct {
+	pkg, reason  string
+	tests, where []string
+}
+
+// line names the first tests, the reason, and where it was so.
+func (s skips) line() string {
+	names := strings.Join(s.tests[:min(shown, len(s.tests))], ", ")
+	if more := len(s.tests) - shown; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("skip %s %s: %s [%s]", s.pkg, names, s.reason, strings.Join(s.where, ", "))
+}
+
+// printSkips names the skipped tests with each reason. Where one test has many
+// subtests with a reason each, the logs have the rest.
 func (r *report) printSkips(w io.Writer) {
-	type skip struct{ parent, text string }
-	var order []skip
-	where := map[skip][]string{}
+	groups := r.skipGroups()
+	if len(groups) > 0 {
+		fmt.Fprintln(w)
+	}
+	printed := map[string]int{}
+	for _, g := range groups {
+		parent, _, _ := strings.Cut(g.tests[0], "/")
+		parent = g.pkg + " " + parent
+		if printed[parent]++; printed[parent] <= shown {
+			fmt.Fprintln(w, g.line())
+		}
+	}
+	for _, parent := range slices.Sorted(maps.Keys(printed)) {
+		if more := printed[parent] - shown; more > 0 {
+			fmt.Fprintf(w, "skip %s: %d more reasons, each in the logs\n", parent, more)
+		}
+	}
+}
+
+func (r *report) skipGroups() []*skips {
+	var groups []*skips
 	for _, run := range r.Runs {
+		where := strings.TrimSpace(shortName(run.Where) + " " + run.User)
 		for _, o := range run.Outcomes {
 			if o.Action != "skip" {
 				continue
 			}
-			parent, _, _ := strings.Cut(o.Test, "/")
-			k := skip{run.Package + " " + parent, fmt.Sprintf("%s %s: %s", run.Package, o.Test, o.Reason())}
-			if where[k] == nil {
-				order = append(order, k)
+			reason := o.Reason()
+			i := slices.IndexFunc(groups, func(g *skips) bool { return g.pkg == run.Package && g.reason == reason })
+			if i < 0 {
+				i, groups = len(groups), append(groups, &skips{pkg: run.Package, reason: reason})
 			}
-			where[k] = append(where[k], strings.TrimSpace(shortName(run.Where)+" "+run.User))
+			groups[i].tests = addOnce(groups[i].tests, o.Test)
+			groups[i].where = addOnce(groups[i].where, where)
 		}
 	}
-	if len(order) > 0 {
-		fmt.Fprintln(w)
+	return groups
+}
+
+func addOnce(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
 	}
-	shown := map[string]int{}
-	for _, k := range order {
-		if shown[k.parent]++; shown[k.parent] <= skipsShown {
-			fmt.Fprintf(w, "skip %s [%s]\n", k.text, strings.Join(where[k], ", "))
-		}
-	}
-	for _, k := range order {
-		if more := shown[k.parent] - skipsShown; more > 0 {
-			fmt.Fprintf(w, "skip %s: %d more subtests, each with its reason in the logs\n", k.parent, more)
-			shown[k.parent] = 0
-		}
-	}
+	return append(list, s)
 }
 
 func shortName(where string) string {

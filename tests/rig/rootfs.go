@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -47,6 +46,9 @@ mask "$1/etc/systemd/system-generators" \
 
 // sidLives is how long a root of sid is used before it is made anew.
 const sidLives = 7 * 24 * time.Hour
+
+// lockTakes bounds how long to wait for those who use a root that has to go.
+const lockTakes = 10 * time.Minute
 
 // Build makes the suite's root file system unless a good one is there. Machines
 // that run on it hold its lock shared, so it is never replaced under them.
@@ -99,6 +101,7 @@ func (s Suite) lock(ctx context.Context) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock the root file system of %s: %w", s.Name, err)
 	}
+	deadline := time.Now().Add(lockTakes)
 	for told := false; ; told = true {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
@@ -110,6 +113,10 @@ func (s Suite) lock(ctx context.Context) (*os.File, error) {
 				return nil, nil
 			}
 			return nil, fmt.Errorf("cannot lock the root file system of %s: %w", s.Name, err)
+		}
+		if time.Now().After(deadline) {
+			f.Close()
+			return nil, fmt.Errorf("cannot replace the root file system of %s: machines run on it, or another driver builds it (see \"list\")", s.Name)
 		}
 		if !told {
 			note("waiting for another user of the root file system of %s", s.Name)
@@ -126,7 +133,7 @@ func (s Suite) bootstrap(ctx context.Context) error {
 	if err := removeTree(fresh); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase",
+	cmd := contained(ctx, "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase",
 		`--aptopt=Acquire::Check-Valid-Until "false"`, `--aptopt=Acquire::Retries "3"`, "--dpkgopt=force-unsafe-io",
 		"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*",
 		"--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=path-exclude=/usr/share/info/*",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -53,6 +54,20 @@ func runVM(ctx context.Context, s Suite, st *stage, o options) ([]testRun, error
 		runs[0].Took = time.Since(start) // of the whole machine
 	}
 	return runs, err
+}
+
+// noVMTests says why no emulated machine need be booted.
+func noVMTests(ctx context.Context, st *stage, o options) error {
+	top, _, _ := strings.Cut(o.vmRun, "/")
+	cmd := exec.CommandContext(ctx, filepath.Join(st.Dir, vmPackage, "rig.test"), "-test.list="+top)
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("cannot list the tests of %s: %w", vmPackage, err)
+	}
+	if len(bytes.TrimSpace(out)) == 0 {
+		return fmt.Errorf("no test of %s matches %s", vmPackage, o.vmRun)
+	}
+	return nil
 }
 
 // vmPackage has the tests for emulated machines.

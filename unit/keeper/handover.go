@@ -122,6 +122,10 @@ func (a *Await) Executed(ended func() bool) error {
 			// a word or the end of one who was there.
 			return a.word()
 		case ended():
+			// The last word may have come after the poll.
+			if n, _ := unix.Poll(poll, 0); n > 0 {
+				return a.word()
+			}
 			return nil
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/fallback/cgroup"
@@ -108,7 +109,7 @@ func (j *Job) abandoned() bool {
 }
 
 // observe looks at the job once, at everything there is to look at.
-func (j *Job) observe(ctx context.Context) look {
+func (j *Job) observe(ctx context.Context, depth dbusclient.Depth) look {
 	id := j.rec.Identity
 	lk := look{o: verify.Observation{
 		Name: j.rec.Name, Isolation: id.Isolation, InvocationID: id.InvocationID,
@@ -121,7 +122,7 @@ func (j *Job) observe(ctx context.Context) look {
 		// The unit first, then the recorder, then the cgroup: a recorder or
 		// a member that an earlier answer missed is still there to be seen.
 		if j.unit != nil {
-			lk.reading = j.unit.Read(ctx)
+			lk.reading = j.unit.Read(ctx, depth)
 			o.Unit = lk.reading.Unit
 		}
 	}
@@ -145,7 +146,7 @@ func (j *Job) Look(ctx context.Context) (unit.Report, error) {
 	if err := j.adopt(ctx); err != nil {
 		return unit.Report{}, err
 	}
-	return j.settle(ctx, j.observe(ctx))
+	return j.settle(ctx, j.observe(ctx, dbusclient.DepthAll))
 }
 
 // Verify looks again, within the bounds of verify.Recheck.
@@ -158,7 +159,7 @@ func (j *Job) Verify(ctx context.Context) (unit.Report, error) {
 	}
 	var lk look
 	verify.Recheck(ctx, wallClock{}, func(ctx context.Context) verify.Observation {
-		lk = j.observe(ctx)
+		lk = j.observe(ctx, dbusclient.DepthAll)
 		return lk.o
 	})
 	return j.settle(ctx, lk)
@@ -200,6 +201,7 @@ func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 	durable := j.rec.Lifetime != unit.LifetimeCall
 	rec, err := j.entry.Update(durable, func(rec *unit.Record) {
 		if rec.Sealed == nil {
+			rec.Identity, rec.StartedAt, rec.Limits = j.rec.Identity, j.rec.StartedAt, j.rec.Limits
 			rec.Stop = j.rec.Stop
 			rec.Sealed = &rep
 		}
@@ -208,7 +210,16 @@ func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 		return rep, err
 	}
 	j.rec = rec
+	j.removeLeft()
 	return *rec.Sealed, nil
+}
+
+// removeLeft removes the files that the unit needed until its end. Their
+// names are of our own record, in a directory that is ours alone.
+func (j *Job) removeLeft() {
+	for _, f := range j.rec.Left {
+		os.Remove(f)
+	}
 }
 
 func (j *Job) report(lk look) unit.Report {

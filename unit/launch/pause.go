@@ -20,7 +20,7 @@ func (j *Job) Resume(ctx context.Context) error {
 // that was recorded.
 func (j *Job) act(ctx context.Context, op string, do func(*dbusclient.Unit) error) error {
 	if j.rec.Sealed == nil {
-		j.observe(ctx)
+		j.observe(ctx, dbusclient.DepthVerdict)
 	}
 	if err := j.actable(op); err != nil {
 		return err

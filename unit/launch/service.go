@@ -43,9 +43,10 @@ const (
 
 // direct reports whether systemd can execute the command as it is. Where a
 // job has a recorder, its environment, directory and limits must not be the
-// recorder's too, so the command is handed over.
-func direct(s *unit.Spec) bool {
-	if s.Lifetime != unit.LifetimeCall && s.UID == "" && s.GID == "" {
+// recorder's too, so the command is handed over; but for another user, who
+// could not read the handover.
+func direct(s *unit.Spec, recorder bool) bool {
+	if recorder && s.UID == "" && s.GID == "" {
 		return false
 	}
 	total := 0
@@ -146,7 +147,7 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 	base := dir + "/" + rec.Identity.Nonce
 	h := &handed{}
 	env := append(slices.Clip(s.Env), unit.JobVariable+"="+rec.Name)
-	if direct(s) {
+	if direct(s, rec.Recorder) {
 		svc.Path, svc.Argv, svc.Dir, svc.Umask, svc.Rlimits = s.Path, s.Command, s.Dir, &s.Umask, s.Rlimits[:]
 		svc.EnvironmentFile = base + ".env"
 		inherited, err := c.Environ(ctx)
@@ -154,7 +155,11 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 			return nil, err
 		}
 		svc.Unset = unset(inherited, env, rec.Recorder)
-		h.files = []string{svc.EnvironmentFile}
+		if rec.Recorder {
+			rec.Left = []string{svc.EnvironmentFile} // the recorder is given it too
+		} else {
+			h.files = []string{svc.EnvironmentFile}
+		}
 		if err := writeEnvironment(svc.EnvironmentFile, env); err != nil {
 			h.remove()
 			return nil, err

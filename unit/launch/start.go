@@ -80,6 +80,7 @@ func (l *Launcher) start(ctx context.Context, connected func() (*dbusclient.Clie
 	if err := j.launch(ctx, connected, s, io); err != nil {
 		var unknown *unit.UnknownOutcomeError
 		if !errors.As(err, &unknown) {
+			j.removeLeft()
 			entry.Remove()
 		}
 		j.guardEnd()
@@ -179,14 +180,14 @@ func (j *Job) launch(ctx context.Context, connected func() (*dbusclient.Client, 
 	// Known beforehand, so that a start that is cut off leaves a place to
 	// look at.
 	j.rec.Identity.Cgroup = j.client.UnitCgroup(slice(s), j.rec.Identity.Unit)
-	if err := j.entry.Put(j.rec); err != nil {
-		return err
-	}
 	svc, h, err := j.l.service(ctx, j.client, s, j.rec, j.entry.Dir(), io)
 	if err != nil {
 		return err
 	}
 	defer h.remove()
+	if err := j.entry.Put(j.rec); err != nil {
+		return err
+	}
 	if j.guard != nil {
 		svc.Scope, svc.GuardPID = dbusclient.GuardScope(j.rec.Identity.Nonce), j.guard.PID
 	}
@@ -204,13 +205,13 @@ func (j *Job) launch(ctx context.Context, connected func() (*dbusclient.Client, 
 		return fmt.Errorf("cannot await the start of %s: %w", svc.Unit, err)
 	}
 	if result != "done" {
-		if err := neverRan(s, svc.Unit, result, j.unit.Read(ctx)); err != nil {
+		if err := neverRan(s, svc.Unit, result, j.unit.Read(ctx, dbusclient.DepthAll)); err != nil {
 			j.abandon()
 			return err
 		}
 	}
 	if h.await != nil && result == "done" {
-		err := h.await.Executed(func() bool { r := j.unit.Read(ctx); return r.Read && r.ExecMainCode != 0 })
+		err := h.await.Executed(func() bool { r := j.unit.Read(ctx, dbusclient.DepthAll); return r.Read && r.ExecMainCode != 0 })
 		if err != nil {
 			j.abandon()
 			return becomeFailed(svc.Unit, s, err)
@@ -258,7 +259,7 @@ func (j *Job) recover(ctx context.Context, lost *unit.UnknownOutcomeError) error
 		u, err := j.client.Open(ctx, j.rec.Identity.Unit)
 		if err == nil {
 			j.unit = u
-			r := u.Read(ctx)
+			r := u.Read(ctx, dbusclient.DepthAll)
 			ours, cerr := u.Carries(ctx, j.rec.Identity.Nonce)
 			switch {
 			case cerr == nil && r.Read && r.LoadState == "loaded" && ours:
@@ -304,15 +305,16 @@ func (j *Job) identify(ctx context.Context, s *unit.Spec) error {
 		started = time.Now()
 	}
 	limits := j.readLimits(s.Limits, id)
-	rec, err := j.entry.Update(false, func(rec *unit.Record) {
-		rec.Identity, rec.StartedAt, rec.Limits = id, &started, limits
-	})
-	if err != nil {
+	complete := func(rec *unit.Record) { rec.Identity, rec.StartedAt, rec.Limits = id, &started, limits }
+	complete(j.rec)
+	if j.fresh && s.Lifetime == unit.LifetimeCall && j.unit.Ended() {
+		return nil // it has ended: what is written next is its end
+	}
+	if err := j.update(complete); err != nil {
 		// The job runs and cannot be found again: nothing may be lost.
 		j.abandon()
 		return err
 	}
-	j.rec = rec
 	if i := slices.IndexFunc(limits, func(lim unit.Limit) bool { return !lim.Applied }); i >= 0 && s.RequireLimits {
 		j.abandon()
 		return &unit.LimitsError{Limit: limits[i]}

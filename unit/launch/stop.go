@@ -202,7 +202,7 @@ func (j *Job) Signal(ctx context.Context, who dbusclient.Who, signal int) error 
 	if j.rec.Sealed != nil {
 		return &unit.EndedError{Op: "signal", Name: j.rec.Name}
 	}
-	j.observe(ctx)
+	j.observe(ctx, dbusclient.DepthVerdict)
 	if err := j.actable("signal"); err != nil {
 		return err
 	}

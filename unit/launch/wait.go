@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/verify"
 )
@@ -62,7 +63,11 @@ func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
 	}
 	j.fresh = false
 	for {
-		lk := j.observe(ctx)
+		depth := dbusclient.DepthVerdict
+		if j.l.hierarchy() == nil {
+			depth = dbusclient.DepthAll // the manager is the only witness
+		}
+		lk := j.observe(ctx, depth)
 		if reached(fact, lk.v) || lk.v.Confirmed || hopeless(lk) {
 			return j.settle(ctx, lk)
 		}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestParseMounts(t *testing.T) {
+	const text = `23 1 259:0 / / rw,relatime - ext4 /dev/vda rw
+31 23 0:28 / /sys/fs/cgroup rw shared:9 master:2 - tmpfs tmpfs rw,mode=755
+41 31 0:38 / /sys/fs/cgroup/uni\040fied rw,relatime - cgroup2 cgroup2 rw
+a line that is none
+`
+	want := []mount{{"/", "ext4"}, {"/sys/fs/cgroup", "tmpfs"}, {"/sys/fs/cgroup/uni fied", "cgroup2"}}
+	if got := parseMounts(text); !slices.Equal(got, want) {
+		t.Errorf("parseMounts: %v, want %v", got, want)
+	}
+}
+
+func TestRemoveTreeRefusesMounts(t *testing.T) {
+	// /proc is mounted wherever tests run; nothing may be removed through it.
+	err := removeTree("/proc")
+	if err == nil || !strings.Contains(err.Error(), "mounted there") {
+		t.Errorf("removeTree of a mount: %v", err)
+	}
+	dir := filepath.Join(t.TempDir(), "a")
+	if err := os.MkdirAll(filepath.Join(dir, "b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := removeTree(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the tree is still there: %v", err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, good := range []string{"a", "sid-1-0af3", strings.Repeat("x", 100)} {
+		if err := validName(good); err != nil {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+	for _, bad := range []string{"", "-a", "A", "a/b", "..", "a b", "a:b", strings.Repeat("x", 101), "a\n"} {
+		if validName(bad) == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+func TestParseSuites(t *testing.T) {
+	if got, err := ParseSuites("trixie, sid"); err != nil || len(got) != 2 || got[0].Name != "trixie" || got[1].Name != "sid" {
+		t.Errorf("a list: %v, %v", got, err)
+	}
+	if got, err := ParseSuites("all"); err != nil || len(got) != len(Suites) {
+		t.Errorf("all: %v, %v", got, err)
+	}
+	if got, err := ParseSuites("none"); err != nil || len(got) != 0 {
+		t.Errorf("none: %v, %v", got, err)
+	}
+	if _, err := ParseSuites("buster"); err == nil {
+		t.Error("buster is taken")
+	}
+}
+
+// events are what test2json writes.
+const events = `{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestA/x","Output":"    a_test.go:3: rig: no fuse\n"}
+{"Action":"skip","Package":"p","Test":"TestA/x"}
+{"Action":"pass","Package":"p","Test":"TestA/y"}
+{"Action":"output","Package":"p","Test":"TestA/z","Output":"    a_test.go:9: wrong\n"}
+{"Action":"fail","Package":"p","Test":"TestA/z"}
+{"Action":"fail","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Test":"TestC","Output":"=== RUN   TestC\n"}
+{"Action":"fail","Package":"p"}
+`
+
+func TestCollect(t *testing.T) {
+	var log bytes.Buffer
+	got, err := collect(strings.NewReader(events), &log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, o := range got {
+		names = append(names, o.Action+" "+o.Test)
+	}
+	// The parent failed because of its subtest, and the package because of its
+	// tests: neither counts again. TestC began and never ended.
+	want := []string{"skip TestA/x", "pass TestA/y", "fail TestA/z", "pass TestB", "fail TestC"}
+	if !slices.Equal(names, want) {
+		t.Errorf("outcomes %q, want %q", names, want)
+	}
+	if reason := got[0].Reason(); reason != "rig: no fuse" {
+		t.Errorf("reason %q", reason)
+	}
+	if !strings.Contains(log.String(), "wrong") {
+		t.Error("the log lacks what a test printed")
+	}
+}
+
+func TestCollectBlamesThePackage(t *testing.T) {
+	got, err := collect(strings.NewReader(`{"Action":"output","Package":"p","Output":"panic: no\n"}`+"\n"+`{"Action":"fail","Package":"p"}`), io.Discard)
+	if err != nil || len(got) != 1 || got[0].Test != "" || got[0].Action != "fail" || got[0].Output != "panic: no\n" {
+		t.Errorf("outcomes %+v, %v", got, err)
+	}
+}
+
+func TestEnforce(t *testing.T) {
+	skipped := func() []testRun {
+		return []testRun{{Outcomes: []Outcome{
+			{Test: "TestA", Action: "skip", Output: "    a_test.go:1: rig: no systemd\n"},
+			{Test: "TestB", Action: "skip", Output: "    a_test.go:2: systemd 247 has no such property\n"},
+		}}}
+	}
+	t.Setenv("UNITWARD_REQUIRE", "")
+	runs := skipped()
+	enforce(runs)
+	if c := runs[0].count(); c != (count{skipped: 2}) {
+		t.Errorf("nothing is required: %s", c)
+	}
+	t.Setenv("UNITWARD_REQUIRE", "rig,vm")
+	runs = skipped()
+	enforce(runs)
+	if c := runs[0].count(); c != (count{failed: 1, skipped: 1}) {
+		t.Errorf("the rig is required: %s", c)
+	}
+}
+
+func TestReportNamesWhatDidNotRun(t *testing.T) {
+	t.Setenv("UNITWARD_REQUIRE", "vm")
+	var r report
+	r.cannot("the rig of sid", "rig", io.EOF)
+	r.Runs = []testRun{{Where: "unit", Package: "p", Outcomes: []Outcome{{Test: "TestA", Action: "pass"}}}}
+	var out bytes.Buffer
+	if r.print(&out) {
+		t.Errorf("it failed, and only what is not required could not run:\n%s", &out)
+	}
+	if s := out.String(); !strings.Contains(s, "NOT EVERYTHING COULD RUN") || !strings.Contains(s, "the rig of sid: EOF") || !strings.HasSuffix(s, "\n1 passed, 0 failed, 0 skipped\n") {
+		t.Errorf("the report:\n%s", s)
+	}
+	r.cannot("the machine of sid", "vm", io.EOF)
+	if !r.print(io.Discard) {
+		t.Error("what is required could not run, and it passed")
+	}
+}
+
+func TestDropMoved(t *testing.T) {
+	skip := func(name string) Outcome {
+		return Outcome{Test: name, Action: "skip", Output: "    a_test.go:1: rig: needs systemd\n"}
+	}
+	unit := []testRun{{Package: "tests/e2e", Outcomes: []Outcome{skip("TestA"), skip("TestB"), skip("TestC")}}}
+	rig := []testRun{{Package: "tests/e2e", Outcomes: []Outcome{{Test: "TestA", Action: "pass"}, {Test: "TestB/x", Action: "fail"}}}}
+	lost := dropMoved(unit, rig)
+	if !slices.Equal(lost, []string{"tests/e2e TestC"}) || len(unit[0].Outcomes) != 1 {
+		t.Errorf("lost %q, left %+v", lost, unit[0].Outcomes)
+	}
+}
+
+func TestArchive(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "f"), []byte("hello"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	a := newArchive(&out)
+	if err := a.tree(dir, "opt", func(name string) bool { return name == "opt/none" }); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.link("l", "opt/f"); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.end(); err != nil {
+		t.Fatal(err)
+	}
+	b := out.Bytes()
+	if int64(len(b)) != a.size || len(b)%4 != 0 {
+		t.Errorf("%d bytes, counted %d", len(b), a.size)
+	}
+	if n := bytes.Count(b, []byte("070701")); n != 4 { // opt, opt/f, l, the trailer
+		t.Errorf("%d entries", n)
+	}
+	for _, part := range []string{"opt/f\x00", "hello", "l\x00", "TRAILER!!!\x00"} {
+		if !bytes.Contains(b, []byte(part)) {
+			t.Errorf("it lacks %q", part)
+		}
+	}
+}
+
+func TestStatusWriter(t *testing.T) {
+	var out bytes.Buffer
+	w := &statusWriter{out: &out}
+	for _, part := range []string{"one\ntw", "o\nrig-st", "atus exited 7\nrest"} {
+		if _, err := w.Write([]byte(part)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.flush(); err != nil {
+		t.Fatal(err)
+	}
+	if code, ok := w.exit(); !ok || code != 7 || out.String() != "one\ntwo\nrest" {
+		t.Errorf("status %d, %v; output %q", code, ok, out.String())
+	}
+	if code, ok := (&statusWriter{status: "killed TERM"}).exit(); !ok || code != 143 {
+		t.Errorf("killed TERM is %d, %v", code, ok)
+	}
+	if _, ok := (&statusWriter{}).exit(); ok {
+		t.Error("no status is taken for one")
+	}
+}
