@@ -218,7 +218,7 @@ func (u *Unit) Read(ctx context.Context, depth Depth) Reading {
 	if err := u.ask(ctx, questions); err != nil {
 		r.Err = err.Error()
 	}
-	r.Unit.Read = r.Err == ""
+	r.Unit.Read = r.Err == "" //nolint:staticcheck // Read is a method's name too
 	r.InvocationID = hex.EncodeToString(invocation)
 	r.MainPID = int(pid)
 	r.MainStartAt, r.MainExitAt, r.InactiveEnterAt, r.HandoffAt = wall(dates.start), wall(dates.exit), wall(dates.inactive), wall(handoff)

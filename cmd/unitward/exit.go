@@ -97,7 +97,7 @@ func printError(w io.Writer, err error) {
 func hints(err error) []string {
 	var h interface{ Hint() []string }
 	if errors.As(err, &h) {
-		return h.Hint()
+		return append([]string{}, h.Hint()...) // never null in JSON
 	}
 	return []string{}
 }

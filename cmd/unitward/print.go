@@ -84,7 +84,11 @@ func printReport(w io.Writer, r unit.Report, separate bool) error {
 		line("started", "%s", r.StartedAt.Local().Format(time.RFC3339))
 	}
 	if r.EndedAt != nil {
-		line("ended", "%s, after %s", r.EndedAt.Local().Format(time.RFC3339), time.Duration(*r.DurationMS)*time.Millisecond)
+		after := "" // what never started has no duration
+		if r.DurationMS != nil {
+			after = ", after " + (time.Duration(*r.DurationMS) * time.Millisecond).String()
+		}
+		line("ended", "%s%s", r.EndedAt.Local().Format(time.RFC3339), after)
 	}
 	if r.Exit.Known {
 		line("exit", "%s, by %s", result(r), r.Exit.Source)

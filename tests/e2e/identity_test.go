@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -82,15 +83,20 @@ func testerDir(t *testing.T) string {
 	return dir
 }
 
+// asUser begins a command line by which root acts as the ordinary user.
+func asUser() []string {
+	return []string{
+		"setpriv", "--reuid", "1000", "--regid", "1000", "--init-groups", "env", "-i", "HOME=/home/tester", "USER=tester", "LOGNAME=tester",
+		"PATH=" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=/run/user/1000",
+	}
+}
+
 // asTester is unitward as root lets the ordinary user run it.
 func asTester(t *testing.T, dir string) *ward {
 	t.Helper()
 	w := newWard(t)
 	w.state = filepath.Join(dir, "state")
-	w.before = []string{
-		"setpriv", "--reuid", "1000", "--regid", "1000", "--init-groups", "env", "-i", "HOME=/home/tester", "USER=tester", "LOGNAME=tester",
-		"PATH=" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=/run/user/1000",
-	}
+	w.before = asUser()
 	if dir := os.Getenv("GOCOVERDIR"); dir != "" {
 		w.before = append(w.before, "GOCOVERDIR="+dir)
 	}
@@ -195,8 +201,9 @@ func TestNameTaken(t *testing.T) {
 			unit := name + ".service"
 			mine, other := []string{"sleep", fmt.Sprint(1384 + 2*i)}, []string{sleepPath(t), fmt.Sprint(1385 + 2*i)}
 			w.want(0, append([]string{"start", "-u", name, "--"}, mine...)...)
-			alive(t, mine...)
-			shell(t, "systemctl", manager(), "kill", "-s", "KILL", unit)
+			if err := syscall.Kill(alive(t, mine...), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
 			gone(t, patience, mine...)
 			if left := ""; !eventually(func() bool { left = loadedUnits(unit); return left == "" }) {
 				t.Fatalf("still loaded: %s", left)
@@ -252,6 +259,23 @@ func sleepPath(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// KILL to all of a job is a death that can be confirmed, though nobody watched
+// and though the kernel may also kill what the manager puts into a cgroup that
+// was killed.
+func TestKillAll(t *testing.T) {
+	for _, who := range []string{"main", "all"} {
+		t.Run(who, func(t *testing.T) {
+			w := newWard(t)
+			mark := map[string]string{"main": "1387", "all": "1388"}[who]
+			w.want(0, "start", "-u", "kill-"+who, "--", "sleep", mark)
+			alive(t, "sleep", mark)
+			w.want(0, "kill", "-s", "KILL", "--who", who, "kill-"+who)
+			w.want(137, "wait", "--timeout", "15s", "kill-"+who)
+			w.report("verify", "kill-"+who).has("confirmed=true", "reason=signaled", "exit.signal=KILL")
+		})
+	}
 }
 
 // A unit that has the wanted name is not harmed by a start that fails.

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func Resolve(command, dir string, env []string) (string, error) {
 		return path, nil
 	}
 	search := lookup(env, "PATH")
-	var refused error
+	var refused, broken error
 	for _, d := range filepath.SplitList(search) {
 		if d == "" {
 			d = "."
@@ -51,12 +52,15 @@ func Resolve(command, dir string, env []string) (string, error) {
 		if err == nil {
 			return path, nil
 		}
-		if refused == nil && execStatus(err) == statusNoExec {
-			refused = err
+		switch _, absent := os.Stat(path); {
+		case execStatus(err) == statusNoExec:
+			refused = cmp.Or(refused, err)
+		case absent == nil: // it is there, and its interpreter is not
+			broken = cmp.Or(broken, err)
 		}
 	}
-	if refused != nil {
-		return "", fail(statusNoExec, "%v", refused)
+	if err := cmp.Or(refused, broken); err != nil {
+		return "", fail(execStatus(err), "%v", err)
 	}
 	return "", fail(statusNotFound, "not found in PATH=%s", search)
 }
@@ -105,12 +109,17 @@ func format(path string) error {
 	head = head[:n]
 	switch {
 	case bytes.HasPrefix(head, []byte("#!")):
+		// Only space and tab separate: "#!/bin/sh" with a carriage return
+		// asks for a file of that name (fs/binfmt_script.c).
 		line, _, _ := bytes.Cut(head[2:], []byte("\n"))
-		fields := strings.Fields(string(line))
-		if len(fields) == 0 {
+		name := bytes.TrimLeft(line, " \t")
+		if end := bytes.IndexAny(name, " \t\x00"); end >= 0 {
+			name = name[:end]
+		}
+		if len(name) == 0 {
 			return &os.PathError{Op: "execute", Path: path, Err: syscall.ENOEXEC}
 		}
-		return interpreter(path, fields[0])
+		return interpreter(path, string(name))
 	case bytes.HasPrefix(head, []byte("\x7fELF")):
 		return loader(path, f)
 	}
@@ -128,8 +137,16 @@ func isText(head []byte) bool {
 }
 
 func interpreter(path, name string) error {
-	if _, err := os.Stat(name); err != nil {
-		return fmt.Errorf("execute %s: its interpreter %s: %w", path, name, syscall.ENOENT)
+	var st unix.Stat_t
+	err := unix.Stat(name, &st)
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = syscall.EACCES
+	}
+	if err == nil {
+		err = unix.Faccessat(unix.AT_FDCWD, name, unix.X_OK, unix.AT_EACCESS)
+	}
+	if err != nil {
+		return fmt.Errorf("execute %s: its interpreter %q: %w", path, name, err)
 	}
 	return nil
 }

@@ -29,6 +29,8 @@ type Job struct {
 	guard     *keeper.Guard
 	watch     *cgroup.Watch
 	last      look
+	// started is true once this process has done all of the job's start.
+	started bool
 	// fresh is true from the start of the job to the first wait for it.
 	fresh bool
 }
@@ -104,6 +106,9 @@ func (j *Job) abandoned() bool {
 	if j.rec.Identity.InvocationID != "" {
 		return false
 	}
+	if j.rec.Launcher == j.l.self {
+		return j.started // by us, who will not learn more
+	}
 	started, err := keeper.StartTime(j.rec.Launcher.PID)
 	return errors.Is(err, fs.ErrNotExist) || err == nil && started != j.rec.Launcher.StartTime
 }
@@ -129,6 +134,13 @@ func (j *Job) observe(ctx context.Context, depth dbusclient.Depth) look {
 	if j.rec.Recorder {
 		// A record that cannot be believed is no evidence.
 		o.Recorded, _ = j.entry.Recorded()
+		if o.Recorded != nil && id.InvocationID == "" {
+			// The unit ended before its identity could be read. Its recorder,
+			// which is ours and was told of this directory by this start
+			// alone, knows it.
+			j.rec.Identity.InvocationID = o.Recorded.InvocationID
+			o.InvocationID = o.Recorded.InvocationID
+		}
 	}
 	if h := j.l.hierarchy(); h != nil && id.Cgroup != "" && o.Identity.State == verify.IdentitySame {
 		o.Cgroup = h.Recorded(id.Cgroup, id.CgroupInode).Read()

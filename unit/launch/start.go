@@ -217,7 +217,7 @@ func (j *Job) launch(ctx context.Context, connected func() (*dbusclient.Client, 
 			return becomeFailed(svc.Unit, s, err)
 		}
 	}
-	j.fresh = true
+	j.fresh, j.started = true, true
 	return j.identify(ctx, s)
 }
 

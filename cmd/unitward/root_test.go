@@ -1,0 +1,267 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/unit/store"
+)
+
+// alone puts the test where no manager can be found by the environment, and
+// returns its state directory.
+func alone(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	state := filepath.Join(dir, "state")
+	for name, value := range map[string]string{
+		"HOME": dir, "UNITWARD_STATE_DIR": state, "XDG_RUNTIME_DIR": dir, "XDG_STATE_HOME": dir, "DBUS_SESSION_BUS_ADDRESS": "", "PATH": "/usr/bin:/bin",
+	} {
+		t.Setenv(name, value)
+	}
+	t.Chdir(dir)
+	return state
+}
+
+// unmanaged skips where the user has a manager, which has sockets at a fixed
+// path: a test that runs everywhere starts nothing there.
+func unmanaged(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"bus", "systemd/private"} {
+		if p := fmt.Sprintf("/run/user/%d/%s", os.Geteuid(), name); exists(p) {
+			t.Skipf("%s is there: this user has a manager", p)
+		}
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+func do(t *testing.T, args ...string) (status int, out, errs string) {
+	t.Helper()
+	s, read := files(t)
+	status = execute(args, s)
+	out, errs = read()
+	return status, out, errs
+}
+
+var verbs = []string{"run", "start", "wait", "status", "list", "stop", "kill", "pause", "resume", "verify", "doctor"}
+
+func TestHelp(t *testing.T) {
+	alone(t)
+	status, out, errs := do(t, "--help")
+	if status != 0 || errs != "" {
+		t.Errorf("--help: %d, %q", status, errs)
+	}
+	for _, verb := range verbs {
+		if !strings.Contains(out, "\n  "+verb+" ") {
+			t.Errorf("--help does not list %s:\n%s", verb, out)
+		}
+		status, own, errs := do(t, verb, "--help")
+		if status != 0 || errs != "" || !strings.Contains(own, "unitward "+verb) {
+			t.Errorf("%s --help: %d, %q, %q", verb, status, errs, own)
+		}
+	}
+	for _, hidden := range []string{launch.BecomeVerb, launch.RecordVerb} {
+		if strings.Contains(out, hidden) {
+			t.Errorf("--help shows %s", hidden)
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	state := alone(t)
+	for _, c := range []struct {
+		args string
+		says string
+	}{
+		{"", "no verb was given"},
+		{"make test", `the verb "make"`},
+		{"--nonsense", "unknown flag"},
+		{"run", "no command was given"},
+		{"run --", "no command was given"},
+		{"run --nonsense true", "unknown flag"},
+		{"run -u .x true", `starts with '.'`},
+		{"run -u a/b true", "byte"},
+		{"run -u x.scope true", ".scope"},
+		{"run --user --system true", "together"},
+		{"run --isolation vm true", `--isolation "vm"`},
+		{"run --slice x true", "slice"},
+		{"run --timeout x true", `--timeout "x"`},
+		{"run --timeout 0 true", "longer than nothing"},
+		{"run --timeout -1s true", "not a time"},
+		{"run --grace x true", `--grace "x"`},
+		{"run --kill-signal NONSENSE true", "no such signal"},
+		{"run --kill-signal 65 true", "no such signal"},
+		{"run --leftovers x true", "one of kill, wait, keep"},
+		{"run --lifetime x true", "one of call, owner, detached"},
+		{"run --lifetime owner true", "no owner was named"},
+		{"run --owner-pid 1 true", "add --lifetime owner"},
+		{"run --stdin x true", "one of null, inherit"},
+		{"run --output x true", "one of inherit, journal, null"},
+		{"run --nice 20 true", "-20 to 19"},
+		{"run --nice -21 true", "-20 to 19"},
+		{"run --nice x true", "invalid argument"},
+		{"run --memory-max x true", "MemoryMax"},
+		{"run --tasks-max x true", "TasksMax"},
+		{"run --cpu-quota x true", "CPUQuota"},
+		{"run -p NoSuchThing=1 true", "NoSuchThing"},
+		{"run -E =x true", "NAME=VALUE"},
+		{"run -E NOT_SET_ANYWHERE true", "no such variable"},
+		{"run --working-directory /nonexistent true", "no such file"},
+		{"run --working-directory /dev/null true", "not a directory"},
+		{"run --report fd:x true", "number is expected"},
+		{"start", "no command was given"},
+		{"start --lifetime call true", "it would end with this command"},
+		{"wait", "no job was named"},
+		{"wait --for nonsense x", "exit, tree, settled"},
+		{"wait --timeout x y", "not a time"},
+		{"wait x/y", "byte"},
+		{"status", "no job was named"},
+		{"stop", "no job was named"},
+		{"stop --grace x y", "not a time"},
+		{"kill", "no job was named"},
+		{"kill -s NONSENSE x", "no such signal"},
+		{"kill --who nobody x", "main or all"},
+		{"pause", "no job was named"},
+		{"resume", "no job was named"},
+		{"verify", "no job was named"},
+		{"verify a b", "one job at a time"},
+		{"list x", "no arguments"},
+		{"doctor x", "no arguments"},
+	} {
+		status, out, errs := do(t, strings.Fields(c.args)...)
+		lines := strings.Split(strings.TrimSuffix(errs, "\n"), "\n")
+		if status != exitError || out != "" || !strings.HasPrefix(lines[0], "unitward: cannot ") || !strings.Contains(errs, c.says) {
+			t.Errorf("%q: status %d, %q, %q; want 125 and %q", c.args, status, out, errs, c.says)
+		}
+		for _, l := range lines[1:] {
+			if !strings.HasPrefix(l, "hint: ") {
+				t.Errorf("%q: more than one line: %q", c.args, errs)
+			}
+		}
+	}
+	if entries, _ := os.ReadDir(filepath.Join(state, "jobs")); len(entries) != 0 {
+		t.Errorf("a mistake left %v", entries)
+	}
+}
+
+func TestCommandThatCannotRun(t *testing.T) {
+	alone(t)
+	if err := os.WriteFile("plain", []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]int{"./plain": 126, "/": 126, "./missing": 127, "no-such-command-anywhere": 127, "./plain/x": 127} {
+		for _, verb := range []string{"run", "start"} {
+			if status, out, errs := do(t, verb, "--user", "--", command); status != want || out != "" || !strings.HasPrefix(errs, "unitward: cannot start "+command) {
+				t.Errorf("%s %s: status %d, %q, %q; want %d", verb, command, status, out, errs, want)
+			}
+		}
+	}
+}
+
+func TestWithoutAManager(t *testing.T) {
+	state := alone(t)
+	unmanaged(t)
+	for _, verb := range []string{"run", "start"} {
+		status, out, errs := do(t, verb, "--user", "-u", "foo", "--", "true")
+		lines := strings.Split(errs, "\n")
+		if status != exitError || out != "" || len(lines) != 3 || !strings.HasPrefix(lines[0], "unitward: cannot reach the user manager: ") ||
+			!strings.HasPrefix(lines[1], "hint: ") || !strings.Contains(lines[0], "/bus: no such file or directory") {
+			t.Errorf("%s: status %d, %q, %q", verb, status, out, errs)
+		}
+	}
+	if entries, _ := os.ReadDir(filepath.Join(state, "jobs")); len(entries) != 0 {
+		t.Errorf("nothing was started, and it left %v", entries)
+	}
+	status, out, _ := do(t, "--json", "run", "--user", "--", "true")
+	var o struct{ Error errorBody }
+	if err := json.Unmarshal([]byte(out), &o); err != nil || status != exitError || o.Error.Status != exitError || len(o.Error.Hints) != 1 {
+		t.Errorf("as JSON: %d, %s, %v", status, out, err)
+	}
+}
+
+func TestUnknownJob(t *testing.T) {
+	alone(t)
+	for _, args := range []string{"wait foo", "status foo", "stop foo", "kill foo", "pause foo", "resume foo", "verify foo.service"} {
+		status, out, errs := do(t, strings.Fields(args)...)
+		if status != exitError || out != "" || !strings.HasPrefix(errs, "unitward: cannot find job foo: ") {
+			t.Errorf("%s: status %d, %q, %q", args, status, out, errs)
+		}
+	}
+	if status, out, errs := do(t, "list"); status != 0 || errs != "" || !strings.HasPrefix(out, "NAME ") || strings.Count(out, "\n") != 1 {
+		t.Errorf("list: %d, %q, %q", status, out, errs)
+	}
+	if status, out, errs := do(t, "list", "--json"); status != 0 || errs != "" || out != "[]\n" {
+		t.Errorf("list --json: %d, %q, %q", status, out, errs)
+	}
+}
+
+// A sealed job needs no manager any more.
+func TestSettledJob(t *testing.T) {
+	state := alone(t)
+	s, err := store.Open(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	rec := &unit.Record{Schema: unit.RecordSchema, Name: "foo", Command: []string{"false"}, Owner: "s1"}
+	rec.Sealed = &unit.Report{
+		Schema: unit.ReportSchema, Name: "foo", Command: rec.Command, State: unit.StateSettled, Confirmed: true, Reason: ptr(unit.ReasonFailed), Exit: exited(3),
+		Tree: unit.TreeFact{Empty: true}, StartedAt: &at, EndedAt: &at, DurationMS: ptr(int64(0)), Owner: "s1",
+	}
+	e, err := s.Create(rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Close()
+	for _, c := range []struct {
+		args   string
+		status int
+		says   string
+	}{
+		{"wait foo", 3, ""}, {"wait --for exit foo.service", 3, ""}, {"wait foo foo", 123, ""}, {"status foo", 0, "settled, failed (3)"},
+		{"verify foo", 0, "foo: confirmed: failed (3)"}, {"stop foo", 0, "foo: had already ended, failed (3)"}, {"stop -q foo", 0, ""},
+		{"list --all", 0, "failed (3)"}, {"list", 0, "NAME"}, {"list --all --owner s2", 0, "NAME"},
+		{"verify --json foo", 0, `"confirmed":true`}, {"status --json foo", 0, `"state":"settled"`},
+	} {
+		status, out, errs := do(t, strings.Fields(c.args)...)
+		if status != c.status || errs != "" || !strings.Contains(out, c.says) {
+			t.Errorf("%s: status %d, %q, %q; want %d and %q", c.args, status, out, errs, c.status, c.says)
+		}
+		if shown := strings.Contains(out, "failed (3)"); c.says == "NAME" && shown {
+			t.Errorf("%s: %q", c.args, out)
+		}
+	}
+	for _, args := range []string{"kill foo", "pause foo", "resume foo"} {
+		if status, _, errs := do(t, strings.Fields(args)...); status != exitError || !strings.Contains(errs, "it has ended") {
+			t.Errorf("%s: %d, %q", args, status, errs)
+		}
+	}
+}
+
+func TestBadRecordHidesNoOther(t *testing.T) {
+	state := alone(t)
+	if err := os.MkdirAll(filepath.Join(state, "jobs", "bad"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(state, "jobs", "bad", "job.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := do(t, "list")
+	if status != 0 || !strings.HasPrefix(out, "NAME") || !strings.Contains(errs, "cannot believe the record") {
+		t.Errorf("list: %d, %q, %q", status, out, errs)
+	}
+	if status, _, errs := do(t, "status", "bad"); status != exitError || !strings.Contains(errs, "cannot believe the record") {
+		t.Errorf("status: %d, %q", status, errs)
+	}
+}

@@ -1,0 +1,396 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/verify"
+)
+
+// The tests named TestVM need a machine of their own: its kernel, and every
+// controller on one cgroup v2 hierarchy.
+
+func newMachineWard(t *testing.T) *ward {
+	t.Helper()
+	if os.Getenv("UNITWARD_VM") == "" {
+		t.Skip("vm: needs an emulated machine; make test-vm has them")
+	}
+	return newWard(t)
+}
+
+// delegated says whether the manager can give a controller to its units.
+func delegated(t testing.TB, controller string) bool {
+	t.Helper()
+	dir := "/sys/fs/cgroup"
+	if uid := os.Geteuid(); uid != 0 {
+		dir += fmt.Sprintf("/user.slice/user-%d.slice/user@%d.service", uid, uid)
+	}
+	b, err := os.ReadFile(dir + "/cgroup.controllers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Contains(strings.Fields(string(b)), controller)
+}
+
+// cgroupFile reads a file of a job's cgroup; it is empty when there is none.
+func cgroupFile(r report, name string) string {
+	b, _ := os.ReadFile(filepath.Join("/sys/fs/cgroup", r.get("cgroup"), name))
+	return strings.TrimSpace(string(b))
+}
+
+// withFile runs the program and reads the report that it wrote to a file.
+func (w *ward) withFile(verb string, args ...string) (answer, report) {
+	w.t.Helper()
+	file := filepath.Join(w.t.(*testing.T).TempDir(), "report")
+	a := w.do(append([]string{verb, "--report", file}, args...)...)
+	return a, readReport(w.t, file)
+}
+
+// Case 33: where memory is out, the job dies, and nothing else.
+func TestVMOOM(t *testing.T) {
+	const doubling = `x=0123456789abcdef; while :; do x=$x$x; done`
+	for _, c := range []struct {
+		name    string
+		command []string
+		exit    []string
+	}{
+		{"main", []string{"sh", "-c", doubling}, []string{"exit.signal=KILL"}},
+		{"child", []string{"sh", "-c", "sleep 3301 & sh -c '" + doubling + "'; wait"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newMachineWard(t)
+			w.want(0, "start", "-u", "bystander", "--", "sleep", "3302")
+			a, r := w.withFile("run", append([]string{"--memory-max", "64M", "--require-limits", "--"}, c.command...)...)
+			if a.code != 137 && (c.exit != nil || a.code == 0 || a.code == 123) {
+				t.Errorf("want status 137 of %s", a)
+			}
+			r.has(append(c.exit, "state=settled", "reason=oom", "confirmed=true", "tree.empty=true", "exit.known=true",
+				"limits.len=1", "limits.0.name=MemoryMax", "limits.0.applied=true", "limits.0.found=67108864")...)
+			gone(t, 0, "sleep", "3301")
+			alive(t, "sleep", "3302")
+			w.report("status", "bystander").has("state=running")
+			w.want(0, "stop", "bystander")
+		})
+	}
+}
+
+// A fork bomb: every process becomes two, for ever.
+const bomb = `f() { f | f & }; f; exec sleep 3501`
+
+// Case 35: a fork bomb stays within its limit, and is ended.
+func TestVMTasks(t *testing.T) {
+	limited := []string{"limits.0.name=TasksMax", "limits.0.applied=true", "limits.0.found=64"}
+	ended := append([]string{"state=settled", "confirmed=true", "tree.empty=true"}, limited...)
+	t.Run("timeout", func(t *testing.T) {
+		w := newMachineWard(t)
+		a, r := w.withFile("run", "--tasks-max", "64", "--require-limits", "--timeout", "1s", "--grace", "1s", "--", "bash", "-c", bomb)
+		if a.code != 124 {
+			t.Errorf("want status 124 of %s", a)
+		}
+		r.has(append(ended, "reason=timeout")...)
+		gone(t, 0, "sleep", "3501")
+		gone(t, 0, "bash", "-c", bomb)
+	})
+	t.Run("leftovers", func(t *testing.T) {
+		w := newMachineWard(t)
+		bomb := strings.ReplaceAll(bomb, "exec sleep 3501", "exit 3")
+		a, r := w.withFile("run", "--tasks-max", "64", "--grace", "1s", "--", "bash", "-c", bomb)
+		if a.code != 3 {
+			t.Errorf("want status 3 of %s", a)
+		}
+		r.has(append(ended, "exit.code=3")...)
+		gone(t, 0, "bash", "-c", bomb)
+	})
+	t.Run("stop", func(t *testing.T) {
+		w := newMachineWard(t)
+		bomb := "trap '' TERM; " + bomb
+		w.want(0, "start", "-u", "bomb", "--tasks-max", "64", "--grace", "30s", "--", "bash", "-c", bomb)
+		r := w.report("status", "bomb")
+		r.has(append(limited, "state=running")...)
+		// The kernel counts the forks that it refused.
+		if !eventually(func() bool {
+			return strings.HasPrefix(cgroupFile(r, "pids.events"), "max ") && cgroupFile(r, "pids.events") != "max 0"
+		}) {
+			t.Fatalf("the bomb does not reach its limit: pids.current %s, pids.events %s", cgroupFile(r, "pids.current"), cgroupFile(r, "pids.events"))
+		}
+		if n, err := strconv.Atoi(cgroupFile(r, "pids.current")); err != nil || n > 64 {
+			t.Errorf("%d tasks, want 64 at most (%v)", n, err)
+		}
+		w.report("stop", "--grace", "1s", "bomb").has(append(ended, "reason=cancelled", "stop.steps.1.action=KILL")...)
+		gone(t, 0, "bash", "-c", bomb)
+		w.want(0, "verify", "bomb")
+	})
+}
+
+// A storm of short-lived processes that heed no TERM, in sessions of their
+// own: before Linux 5.14 nothing kills a cgroup at once.
+func TestVMStorm(t *testing.T) {
+	w := newMachineWard(t)
+	const storm = `trap '' TERM; s() { while :; do (setsid sleep 3502 &) & sleep .01; done; }; s & s & s & s & wait`
+	w.want(0, "start", "-u", "storm", "--tasks-max", "400", "--grace", "30s", "--", "bash", "-c", storm)
+	if !eventually(func() bool { return len(processes([]string{"sleep", "3502"})) > 50 }) {
+		t.Fatal("no storm")
+	}
+	start := time.Now()
+	r := w.report("stop", "--grace", "200ms", "storm")
+	r.has("state=settled", "confirmed=true", "reason=cancelled", "exit.signal=KILL")
+	t.Logf("ended after %v: %s", time.Since(start), r.get("stop"))
+	gone(t, 0, "sleep", "3502")
+	gone(t, 0, "bash", "-c", storm)
+}
+
+// TERM is ignored by all: KILL ends them, with cgroup.kill or without.
+func TestVMStubborn(t *testing.T) {
+	w := newMachineWard(t)
+	const stubborn = `trap '' TERM; (trap '' TERM; while :; do sleep 3503; done) & setsid sleep 3504 & while :; do sleep 3503; done`
+	w.want(0, "start", "-u", "stubborn", "--", "bash", "-c", stubborn)
+	alive(t, "sleep", "3504")
+	if !eventually(func() bool { return len(processes([]string{"sleep", "3503"})) == 2 }) {
+		t.Fatal("the job is not up")
+	}
+	w.report("stop", "--grace", "300ms", "stubborn").has("state=settled", "confirmed=true", "exit.signal=KILL",
+		"stop.steps.len=2", "stop.steps.1.action=KILL", "stop.steps.1.sufficed=true")
+	gone(t, 0, "sleep", "3503")
+	gone(t, 0, "sleep", "3504")
+	gone(t, 0, "bash", "-c", stubborn)
+}
+
+// Limits that hold are read back from the kernel; one whose controller the
+// manager does not have is told of, and prevents the start where it is required.
+func TestVMLimitsHeld(t *testing.T) {
+	for _, l := range []struct {
+		option, value    string
+		controller, file string
+		found            string
+	}{
+		{"--cpu-quota", "50%", "cpu", "cpu.max", "50000 100000"},
+		{"--memory-max", "128M", "memory", "memory.max", "134217728"},
+		{"--tasks-max", "99", "pids", "pids.max", "99"},
+	} {
+		t.Run(l.controller, func(t *testing.T) {
+			w := newMachineWard(t)
+			mark := filepath.Join(t.TempDir(), "ran")
+			if !delegated(t, l.controller) {
+				a := w.want(125, "run", l.option, l.value, "--require-limits", "--", "touch", mark)
+				if !strings.Contains(a.err, l.controller+" controller") {
+					t.Errorf("the reason is not told: %s", a)
+				}
+				if _, err := os.Stat(mark); err == nil {
+					t.Error("the command was run")
+				}
+				w.want(0, "start", "-u", "limited", l.option, l.value, "--", "sleep", "3505")
+				w.report("status", "limited").has("limits.0.applied=false")
+				w.want(0, "stop", "limited")
+				return
+			}
+			w.want(0, "start", "-u", "limited", l.option, l.value, "--require-limits", "--", "sleep", "3505")
+			r := w.report("status", "limited")
+			r.has("state=running", "limits.0.applied=true", "limits.0.found="+l.found)
+			if got := cgroupFile(r, l.file); got != l.found {
+				t.Errorf("%s is %q, want %q", l.file, got, l.found)
+			}
+			w.report("stop", "limited").has("confirmed=true", "limits.0.applied=true", "limits.0.found="+l.found)
+		})
+	}
+}
+
+// All three at once.
+func TestVMLimitsTogether(t *testing.T) {
+	w := newMachineWard(t)
+	if !delegated(t, "cpu") {
+		w.want(125, "run", "--cpu-quota", "50%", "--memory-max", "128M", "--tasks-max", "99", "--require-limits", "--", "true")
+		return
+	}
+	_, r := w.withFile("run", "--cpu-quota", "50%", "--memory-max", "128M", "--tasks-max", "99", "--require-limits", "--", "true")
+	r.has("confirmed=true", "reason=completed", "limits.len=3", "limits.0.applied=true", "limits.1.applied=true", "limits.2.applied=true")
+}
+
+// TasksCurrent is a number where the pids controller works, while a unit runs;
+// at its end it is 0 or not set, and only the 0 is a proof.
+func TestVMTasksCurrent(t *testing.T) {
+	w := newMachineWard(t)
+	if !delegated(t, "pids") {
+		t.Fatal("this manager has no pids controller")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	m := unit.ManagerUser
+	if os.Geteuid() == 0 {
+		m = unit.ManagerSystem
+	}
+	c, err := dbusclient.Dial(ctx, m, dbusclient.Environment{Getenv: os.Getenv, UID: os.Geteuid()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	open := func(t *testing.T, name string) *dbusclient.Unit {
+		u, err := c.Open(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(u.Close)
+		return u
+	}
+
+	t.Run("job", func(t *testing.T) {
+		w.want(0, "start", "-u", "counted", "--", "sh", "-c", "sleep 3506 & sleep 3507 & wait")
+		alive(t, "sleep", "3506")
+		alive(t, "sleep", "3507")
+		u := open(t, "counted.service")
+		if r := u.Read(ctx, dbusclient.DepthAll); !r.Read || r.TasksCurrent != 3 {
+			t.Errorf("TasksCurrent is %d, want 3 (%s)", r.TasksCurrent, r.Err)
+		}
+		if got := tasksCurrent(t, "counted.service"); got != "3" {
+			t.Errorf("systemctl says %q, want 3", got)
+		}
+		w.want(0, "stop", "counted")
+		r := u.Read(ctx, dbusclient.DepthAll)
+		t.Logf("at the end: ControlGroup %q, TasksCurrent %d, %s, code %d", r.ControlGroup, r.TasksCurrent, r.ActiveState, r.ExecMainCode)
+		if r.TasksCurrent != 0 && r.TasksCurrent != verify.TasksUnset {
+			t.Errorf("TasksCurrent is %d at the end", r.TasksCurrent)
+		}
+	})
+
+	// A unit that stays when all of it has ended. With Delegate= the manager
+	// keeps the cgroup too, and counts.
+	for _, delegate := range []string{"no", "yes"} {
+		t.Run("remain, Delegate="+delegate, func(t *testing.T) {
+			name := "remains-" + delegate + ".service"
+			t.Cleanup(func() { exec.Command("systemctl", manager(), "stop", name).Run() })
+			shell(t, "systemd-run", manager(), "--quiet", "--unit="+name, "-r", "-p", "Delegate="+delegate, "sh", "-c", "sleep 3508; exit 0")
+			u := open(t, name)
+			alive(t, "sleep", "3508")
+			running := u.Read(ctx, dbusclient.DepthAll)
+			if running.TasksCurrent != 2 {
+				t.Errorf("TasksCurrent is %d, want 2", running.TasksCurrent)
+			}
+			shell(t, "pkill", "-x", "-f", "sleep 3508")
+			var r dbusclient.Reading
+			if !eventually(func() bool { r = u.Read(ctx, dbusclient.DepthAll); return r.SubState == "exited" }) {
+				t.Fatalf("the unit is %s (%s)", r.ActiveState, r.SubState)
+			}
+			t.Logf("at the end: ControlGroup %q, TasksCurrent %d, systemctl %q", r.ControlGroup, r.TasksCurrent, tasksCurrent(t, name))
+			if r.TasksCurrent != 0 && r.TasksCurrent != verify.TasksUnset {
+				t.Errorf("TasksCurrent is %d at the end", r.TasksCurrent)
+			}
+			// Without our own look at the cgroup, the manager's word has to do.
+			v := judge(r, running.InvocationID)
+			t.Logf("verdict by the manager alone: empty %v, by %s (%s)", v.Tree.Empty, v.Tree.Source, v.Grade)
+			if !v.Tree.Empty {
+				t.Errorf("the end is not proven: %v", v.Missing)
+			}
+			if v := judge(running, running.InvocationID); v.Tree.Empty || v.Confirmed {
+				t.Errorf("while it ran, it was called empty by %s", v.Tree.Source)
+			}
+		})
+	}
+}
+
+func judge(r dbusclient.Reading, invocation string) verify.Verdict {
+	return verify.Judge(verify.Observation{
+		Name: "x", Isolation: verify.IsolationService, InvocationID: invocation, At: time.Now(),
+		Identity: verify.Identity{State: verify.IdentitySame}, Unit: r.Unit,
+	})
+}
+
+func tasksCurrent(t testing.TB, name string) string {
+	t.Helper()
+	return strings.TrimSpace(shell(t, "systemctl", manager(), "show", "-p", "TasksCurrent", "--value", name))
+}
+
+// Case 43: no signal ends what sleeps uninterruptibly. A stop says so, in
+// time, and the proof comes when it wakes.
+func TestVMUninterruptible(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("root: only root can mount what hangs")
+	}
+	// A stop's own bound after KILL is 5 s.
+	const grace, bound = time.Second, 5 * time.Second
+	const slack = 3 * time.Second
+
+	stopped := func(t *testing.T, w *ward, hung string) {
+		t.Helper()
+		pid := alive(t, "cat", hung)
+		start := time.Now()
+		a := w.do("--json", "stop", "--grace", grace.String(), "hung")
+		if took := time.Since(start); took > grace+bound+slack {
+			t.Errorf("stop took %v", took)
+		}
+		if a.code != 123 {
+			t.Errorf("want status 123 of %s", a)
+		}
+		r := parseReport(t, a.out)
+		r.has("state=stopping", "confirmed=false", "tree.empty=false", "tree.members.len=1",
+			"tree.members.0.pid="+strconv.Itoa(pid), "tree.members.0.state=D", "tree.members.0.command=cat "+hung,
+			"stop.steps.len=2", "stop.steps.1.action=KILL", "stop.steps.1.sufficed=false")
+		if wchan := r.get("tree.members.0.wchan"); !strings.Contains(wchan, "fuse") && !strings.Contains(wchan, "request_wait") {
+			t.Errorf("wchan is %q", wchan)
+		}
+		for _, part := range []string{strconv.Itoa(pid), "uninterruptible", "unitward verify hung"} {
+			if !strings.Contains(r.get("remedy"), part) {
+				t.Errorf("the remedy does not have %q: %s", part, r.get("remedy"))
+			}
+		}
+		w.want(123, "verify", "hung")
+	}
+
+	t.Run("main", func(t *testing.T) {
+		w := newMachineWard(t)
+		f := mountHung(t)
+		w.want(0, "start", "-u", "hung", "--grace", "1min", "--", "cat", f.file())
+		f.await()
+		stopped(t, w, f.file())
+		f.thaw()
+		gone(t, patience, "cat", f.file())
+		w.want(0, "verify", "hung")
+		w.report("status", "hung").has("state=settled", "confirmed=true", "exit.signal=KILL", "reason=cancelled")
+	})
+	t.Run("child", func(t *testing.T) {
+		w := newMachineWard(t)
+		f := mountHung(t)
+		w.want(0, "start", "-u", "hung", "--grace", "1min", "--", "sh", "-c", "cat "+f.file()+" & sleep 3509")
+		f.await()
+		alive(t, "sleep", "3509")
+		stopped(t, w, f.file())
+		w.report("status", "hung").has("exit.known=true", "exit.signal=TERM")
+		f.thaw()
+		gone(t, patience, "cat", f.file())
+		w.want(0, "verify", "hung")
+		w.report("status", "hung").has("state=settled", "confirmed=true", "exit.signal=TERM", "reason=cancelled")
+	})
+	// The manager gives up before the process wakes, and forgets it.
+	t.Run("given up", func(t *testing.T) {
+		w := newMachineWard(t)
+		f := mountHung(t)
+		w.want(0, "start", "-u", "hung", "--grace", "500ms", "--", "cat", f.file())
+		f.await()
+		w.report("stop", "--grace", "100ms", "hung").has("confirmed=false")
+		active := func() string {
+			return strings.TrimSpace(shell(t, "systemctl", manager(), "show", "-p", "ActiveState", "--value", "hung.service"))
+		}
+		if !eventually(func() bool { s := active(); return s == "failed" || s == "inactive" }) {
+			t.Fatalf("the manager does not give up: %s", active())
+		}
+		w.report("status", "hung").has("confirmed=false", "tree.empty=false", "tree.members.0.state=D")
+		f.thaw()
+		gone(t, patience, "cat", f.file())
+		r := w.report("verify", "hung")
+		t.Logf("after the manager gave up: %s", r.raw)
+		r.has("tree.empty=true")
+		if r.get("exit.known") == "true" {
+			r.has("exit.signal=KILL", "confirmed=true")
+		} else {
+			r.has("confirmed=false", "reason=unknown")
+		}
+	})
+}

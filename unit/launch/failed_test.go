@@ -1,0 +1,159 @@
+package launch
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/verify"
+)
+
+func TestNeverRan(t *testing.T) {
+	dir := tree(t, map[string]string{"good": script, "gone": "#!/nonexistent\n", "plain-": script})
+	spec := func(name string, change ...func(*unit.Spec)) *unit.Spec {
+		s := &unit.Spec{Path: filepath.Join(dir, name)}
+		for _, f := range change {
+			f(s)
+		}
+		return s
+	}
+	property := func(s *unit.Spec) { s.Properties = []string{"RootDirectory=/x"} }
+	uid := func(s *unit.Spec) { s.UID = "nobody" }
+	gid := func(s *unit.Spec) { s.GID = "nogroup" }
+	reading := func(version int, code, status int32, handoff bool) dbusclient.Reading {
+		r := dbusclient.Reading{Unit: verify.Unit{Read: true, ManagerVersion: version, ExecMainCode: code, ExecMainStatus: status, Result: "exit-code"}, MainPID: 42}
+		if handoff {
+			r.HandoffAt = time.Unix(1, 0)
+		}
+		return r
+	}
+	nothing := reading(252, 0, 0, false)
+	nothing.MainPID = 0
+	for _, c := range []struct {
+		name, result string
+		s            *unit.Spec
+		r            dbusclient.Reading
+		status       int // 0: it ran
+		step, says   string
+	}{
+		{"done", "done", spec("gone"), reading(257, 1, 203, false), 0, "", ""},
+		{"not known", "", spec("gone"), reading(257, 1, 203, false), 0, "", ""},
+		{"not read", "failed", spec("gone"), dbusclient.Reading{}, 0, "", ""},
+		{"dependency", "dependency", spec("good"), reading(257, 0, 0, false), 125, "", "depends on"},
+		{"nothing executed", "failed", spec("good"), nothing, 125, "", `"failed"`},
+		{"canceled before", "canceled", spec("good"), nothing, 125, "", `"canceled"`},
+
+		{"256: executed, and 203 is its own", "failed", spec("gone"), reading(256, 1, 203, true), 0, "", ""},
+		{"256: not executed", "failed", spec("gone"), reading(256, 1, 203, false), 127, "EXEC", "nonexistent"},
+		{"256: not executed, permission", "failed", spec("plain"), reading(262, 1, 203, false), 126, "EXEC", "permission denied"},
+		{"256: not executed, though it could", "failed", spec("good"), reading(257, 1, 203, false), 126, "EXEC", "203"},
+		{"256: no directory", "failed", spec("good"), reading(257, 1, 200, false), 125, "CHDIR", "200"},
+		{"256: namespace", "failed", spec("good"), reading(257, 1, 226, false), 125, "NAMESPACE", "226"},
+		{"256: the last", "failed", spec("good"), reading(257, 1, 245, false), 125, "BPF", "245"},
+		{"256: beyond the last", "failed", spec("good"), reading(257, 1, 246, false), 0, "", ""},
+		{"256: before the first", "failed", spec("good"), reading(257, 1, 199, false), 0, "", ""},
+		{"256: a signal of such a number", "failed", spec("good"), reading(257, 2, 203, false), 0, "", ""},
+		{"256: a common code", "failed", spec("good"), reading(257, 1, 1, false), 0, "", ""},
+
+		{"252: 203 of a good program is its own", "failed", spec("good"), reading(252, 1, 203, false), 0, "", ""},
+		{"252: 203 of one that cannot run", "failed", spec("gone"), reading(252, 1, 203, false), 127, "EXEC", "nonexistent"},
+		{"252: 203 of one that may not run", "failed", spec("plain"), reading(255, 1, 203, false), 126, "EXEC", "permission"},
+		{"252: 203 where a property can hide it", "failed", spec("good", property), reading(252, 1, 203, false), 126, "EXEC", "203"},
+		{"252: 217 without a user asked", "failed", spec("good"), reading(252, 1, 217, false), 0, "", ""},
+		{"252: 217 with a user asked", "failed", spec("good", uid), reading(252, 1, 217, false), 125, "USER", "217"},
+		{"252: 216 with a group asked", "failed", spec("good", gid), reading(252, 1, 216, false), 125, "GROUP", "216"},
+		{"252: a fast exit", "failed", spec("good"), reading(252, 1, 3, false), 0, "", ""},
+		{"252: a fast exit with properties", "failed", spec("good", property), reading(252, 1, 3, false), 0, "", ""},
+		{"0: unknown version is an old one", "failed", spec("good"), reading(0, 1, 203, false), 0, "", ""},
+	} {
+		err := neverRan(c.s, "foo.service", c.result, c.r)
+		var start *unit.StartError
+		switch {
+		case c.status == 0 && err != nil:
+			t.Errorf("%s: neverRan = %v, and it ran", c.name, err)
+		case c.status == 0:
+		case !errors.As(err, &start) || start.Status != c.status || start.Step != c.step || !strings.Contains(start.Detail, c.says):
+			t.Errorf("%s: neverRan = %#v; want status %d, step %q, %q", c.name, err, c.status, c.step, c.says)
+		}
+	}
+}
+
+func TestBecomeFailed(t *testing.T) {
+	s := &unit.Spec{Path: "/p", Dir: "/d"}
+	for _, c := range []struct {
+		err          error
+		status       int
+		step, detail string
+	}{
+		{&keeper.BecomeError{Op: "exec", Errno: syscall.ENOENT}, 127, "exec", "/p: no such file or directory"},
+		{&keeper.BecomeError{Op: "exec", Errno: syscall.ENOTDIR}, 127, "exec", "/p: not a directory"},
+		{&keeper.BecomeError{Op: "exec", Errno: syscall.EACCES}, 126, "exec", "/p: permission denied"},
+		{&keeper.BecomeError{Op: "exec", Errno: syscall.E2BIG}, 126, "exec", "/p: argument list too long"},
+		{&keeper.BecomeError{Op: "chdir", Errno: syscall.ENOENT}, 125, "chdir", "/d: no such file or directory"},
+		{&keeper.BecomeError{Op: "setrlimit", Errno: syscall.EINVAL}, 125, "setrlimit", "invalid argument"},
+		{errors.New("odd"), 125, "", "odd"},
+	} {
+		var start *unit.StartError
+		if err := becomeFailed("foo.service", s, c.err); !errors.As(err, &start) || start.Status != c.status || start.Step != c.step || start.Detail != c.detail {
+			t.Errorf("becomeFailed(%v) = %#v", c.err, err)
+		}
+	}
+}
+
+func TestControllerOf(t *testing.T) {
+	for property, want := range map[string][2]string{
+		"MemoryMax": {"memory", "memory.max"}, "TasksMax": {"pids", "pids.max"}, "CPUQuota": {"cpu", "cpu.max"}, "": {}, "IOWeight": {},
+	} {
+		if c, f := controllerOf(property); [2]string{c, f} != want {
+			t.Errorf("controllerOf(%q) = %s, %s; want %v", property, c, f, want)
+		}
+	}
+}
+
+func TestReached(t *testing.T) {
+	exit := verify.Verdict{Exit: verify.Exit{Known: true}}
+	tree := verify.Verdict{Tree: verify.Tree{Empty: true}}
+	both := verify.Verdict{Exit: exit.Exit, Tree: tree.Tree, Confirmed: true}
+	for _, c := range []struct {
+		fact             Fact
+		exit, tree, both bool
+	}{
+		{FactExit, true, false, true}, {FactTree, false, true, true}, {FactSettled, false, false, true},
+	} {
+		if reached(c.fact, exit) != c.exit || reached(c.fact, tree) != c.tree || reached(c.fact, both) != c.both || reached(c.fact, verify.Verdict{}) {
+			t.Errorf("%s: exit %v, tree %v, both %v", c.fact, reached(c.fact, exit), reached(c.fact, tree), reached(c.fact, both))
+		}
+	}
+}
+
+func TestRuntimeDirIsPrivate(t *testing.T) {
+	dir := t.TempDir()
+	uid := os.Geteuid()
+	l := &Launcher{cfg: Config{UID: 1 << 30, StateDir: dir, Getenv: func(string) string { return dir }}}
+	if got, err := l.runtimeDir(); err == nil {
+		t.Errorf("a directory of uid %d for uid %d: %s", uid, l.cfg.UID, got)
+	}
+	if err := os.Chmod(dir+"/unitward", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if uid == 0 {
+		return // root's is /run, which a test leaves alone
+	}
+	l.cfg.UID = uid
+	if got, err := l.runtimeDir(); err == nil && got == dir+"/unitward" {
+		t.Error("a directory that others can read is used")
+	}
+	if err := os.Chmod(dir+"/unitward", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := l.runtimeDir(); err != nil || got != dir+"/unitward" {
+		t.Errorf("runtimeDir = %s, %v", got, err)
+	}
+}
