@@ -67,6 +67,13 @@ func (u *Unit) Close() {
 	}
 }
 
+// Loaded reports whether the manager has a unit of any type loaded.
+func (c *Client) Loaded(ctx context.Context, name string) (bool, error) {
+	var state string
+	err := c.unit(name).ask(ctx, []question{{sdUnit, "LoadState", &state, false}})
+	return state == "loaded", err
+}
+
 // Name is the unit's full name.
 func (u *Unit) Name() string { return u.name }
 

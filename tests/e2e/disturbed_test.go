@@ -55,7 +55,7 @@ func settleDown(t testing.TB) {
 }
 
 // Case 31: what has ended is known, whatever happens before anybody asks.
-func TestEndedBeforeDisturbance(t *testing.T) {
+func TestDisturbedAfterEnd(t *testing.T) {
 	for _, d := range disturbances {
 		t.Run(d.name, func(t *testing.T) {
 			w := newWard(t)
@@ -121,7 +121,7 @@ func TestDisturbedWhileRunning(t *testing.T) {
 }
 
 // The job ends while the manager's bus is away.
-func TestEndedWithoutBroker(t *testing.T) {
+func TestDisturbedWithoutBroker(t *testing.T) {
 	needRig(t)
 	if os.Geteuid() == 0 {
 		t.Skip("the system's bus serves all the rest of the machine too; the user's has the same code paths")

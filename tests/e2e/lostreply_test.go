@@ -62,12 +62,12 @@ func (c *cutter) serve() {
 		gate := make(chan struct{})
 		go func() {
 			defer both()
-			carry(client, bus, func([]byte) bool {
+			carry(client, bus, func([]byte) fate {
 				select {
 				case <-gate:
-					return false
+					return dropped
 				default:
-					return true
+					return carried
 				}
 			})
 		}()
@@ -75,13 +75,13 @@ func (c *cutter) serve() {
 			defer both()
 			var seen []byte
 			cutting := false
-			carry(bus, client, func(b []byte) bool {
+			carry(bus, client, func(b []byte) fate {
 				seen = append(seen, b...)
 				if !cutting && bytes.Contains(seen, []byte("StartTransientUnit")) && c.take() {
 					cutting = true
 					close(gate)
 					if !c.forward {
-						return false
+						return ended
 					}
 					go func() {
 						// The rest of the request may come in further pieces.
@@ -91,7 +91,7 @@ func (c *cutter) serve() {
 					}()
 				}
 				seen = seen[max(0, len(seen)-64):]
-				return true
+				return carried
 			})
 		}()
 	}
@@ -105,20 +105,29 @@ func (c *cutter) take() bool {
 	return c.cuts == 1
 }
 
-// carry copies bytes and descriptors until an end, or until allow says no.
-func carry(to, from *net.UnixConn, allow func([]byte) bool) {
+// fate is what becomes of bytes.
+type fate int
+
+const (
+	carried fate = iota
+	dropped
+	ended // and the connection with them
+)
+
+// carry copies bytes and descriptors until an end.
+func carry(to, from *net.UnixConn, judge func([]byte) fate) {
 	buf, oob := make([]byte, 64<<10), make([]byte, 4096)
 	for {
 		n, oobn, _, _, err := from.ReadMsgUnix(buf, oob)
 		if n == 0 && oobn == 0 || err != nil {
 			return
 		}
-		ok := allow(buf[:n])
-		if ok {
+		what := judge(buf[:n])
+		if what == carried {
 			_, _, err = to.WriteMsgUnix(buf[:n], oob[:oobn], nil)
 		}
 		closeRights(oob[:oobn])
-		if !ok || err != nil {
+		if what == ended || err != nil {
 			return
 		}
 	}
@@ -199,11 +208,15 @@ func TestLostReply(t *testing.T) {
 				}
 				switch {
 				case verb == "run" && code == 9:
-				case verb == "run" && when == "once it ended" && code == 123:
-				case verb == "run" && when == "once it ended" && code == 125 && strings.Contains(f.said(), "unknown"):
-					// Nobody watched it, and it says so.
 				case verb == "start" && code == 0:
 					w.want(9, "wait", "--timeout", "15s", name)
+				case when == "once it ended" && (code == 123 || code == 125 && strings.Contains(f.said(), "outcome is unknown")):
+					// Nobody watched it, and that is said. Nothing is made up later.
+					a := w.do("--json", "verify", name)
+					r := parseReport(t, a.out)
+					if confirmed := r.get("confirmed") == "true"; confirmed != (a.code == 0) || confirmed && r.get("exit.code") != "9" {
+						t.Errorf("want the truth of %s", a)
+					}
 				default:
 					t.Errorf("status %d: %s", code, f.said())
 				}

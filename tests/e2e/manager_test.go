@@ -54,7 +54,7 @@ func needRootToKillManager(t *testing.T) {
 }
 
 // Case 45: the manager is killed, and all that it ran with it.
-func TestManagerKilled(t *testing.T) {
+func TestDisturbedManagerKilled(t *testing.T) {
 	needRootToKillManager(t)
 	w := asTester(t, testerDir(t))
 	t.Cleanup(func() { userManagerUp(t) })
@@ -103,7 +103,7 @@ func (w *ward) unconfirmed(name string) report {
 }
 
 // Case 45: the manager is killed and what it ran lives on.
-func TestManagerKilledJobLives(t *testing.T) {
+func TestDisturbedManagerKilledJobLives(t *testing.T) {
 	needRootToKillManager(t)
 	w := asTester(t, testerDir(t))
 	dropin := "/run/systemd/system/user@.service.d"

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,13 +40,19 @@ func mountHung(t testing.TB) *hungFS {
 	if err != nil {
 		t.Fatalf("cannot open /dev/fuse: %v", err)
 	}
-	f := &hungFS{t: t, dir: t.TempDir(), dev: os.NewFile(uintptr(fd), "/dev/fuse"), asks: make(chan uint64, 16)}
-	t.Cleanup(func() { f.dev.Close() }) // ends every request
+	f := &hungFS{t: t, dir: t.TempDir(), asks: make(chan uint64, 16)}
 	opts := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd)
 	if err := unix.Mount("hung", f.dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, opts); err != nil {
+		unix.Close(fd)
 		t.Fatalf("cannot mount: %v", err)
 	}
-	t.Cleanup(func() { unix.Unmount(f.dir, unix.MNT_DETACH) })
+	f.dev = os.NewFile(uintptr(fd), "/dev/fuse") // which polls, and that works only now
+	t.Cleanup(func() {
+		f.dev.Close() // ends every request
+		if err := unix.Unmount(f.dir, unix.MNT_DETACH); err != nil {
+			t.Errorf("cannot unmount: %v", err)
+		}
+	})
 	go f.serve()
 	return f
 }
@@ -54,7 +61,15 @@ func mountHung(t testing.TB) *hungFS {
 func (f *hungFS) file() string { return filepath.Join(f.dir, "hung") }
 
 // await returns when a process sleeps in here.
-func (f *hungFS) await() { f.held = append(f.held, <-f.asks) }
+func (f *hungFS) await() {
+	f.t.Helper()
+	select {
+	case unique := <-f.asks:
+		f.held = append(f.held, unique)
+	case <-time.After(patience):
+		f.t.Fatal("nobody looks for the file")
+	}
+}
 
 // thaw answers all that hang.
 func (f *hungFS) thaw() {

@@ -53,6 +53,9 @@ func (w *ward) withFile(verb string, args ...string) (answer, report) {
 	w.t.Helper()
 	file := filepath.Join(w.t.(*testing.T).TempDir(), "report")
 	a := w.do(append([]string{verb, "--report", file}, args...)...)
+	if b, err := os.ReadFile(file); err != nil || len(b) == 0 {
+		w.t.Fatalf("no report (%v) of %s", err, a)
+	}
 	return a, readReport(w.t, file)
 }
 
@@ -138,11 +141,12 @@ func TestVMStorm(t *testing.T) {
 	w := newMachineWard(t)
 	const storm = `trap '' TERM; s() { while :; do (setsid sleep 3502 &) & sleep .01; done; }; s & s & s & s & wait`
 	w.want(0, "start", "-u", "storm", "--tasks-max", "400", "--grace", "30s", "--", "bash", "-c", storm)
-	if !eventually(func() bool { return len(processes([]string{"sleep", "3502"})) > 50 }) {
+	r := w.report("status", "storm")
+	if !eventually(func() bool { n, _ := strconv.Atoi(cgroupFile(r, "pids.current")); return n > 50 }) {
 		t.Fatal("no storm")
 	}
 	start := time.Now()
-	r := w.report("stop", "--grace", "200ms", "storm")
+	r = w.report("stop", "--grace", "200ms", "storm")
 	r.has("state=settled", "confirmed=true", "reason=cancelled", "exit.signal=KILL")
 	t.Logf("ended after %v: %s", time.Since(start), r.get("stop"))
 	gone(t, 0, "sleep", "3502")
@@ -213,6 +217,16 @@ func TestVMLimitsTogether(t *testing.T) {
 	}
 	_, r := w.withFile("run", "--cpu-quota", "50%", "--memory-max", "128M", "--tasks-max", "99", "--require-limits", "--", "true")
 	r.has("confirmed=true", "reason=completed", "limits.len=3", "limits.0.applied=true", "limits.1.applied=true", "limits.2.applied=true")
+}
+
+// A command that has ended before its limits could be read back was limited
+// all the same.
+func TestVMLimitsOfShortJobs(t *testing.T) {
+	w := newMachineWard(t)
+	for range 10 {
+		_, r := w.withFile("run", "--memory-max", "128M", "--tasks-max", "99", "--require-limits", "--", "true")
+		r.has("confirmed=true", "reason=completed", "exit.code=0")
+	}
 }
 
 // TasksCurrent is a number where the pids controller works, while a unit runs;
@@ -318,11 +332,11 @@ func TestVMUninterruptible(t *testing.T) {
 	const grace, bound = time.Second, 5 * time.Second
 	const slack = 3 * time.Second
 
-	stopped := func(t *testing.T, w *ward, hung string) {
+	stopped := func(t *testing.T, w *ward, name, hung string) {
 		t.Helper()
 		pid := alive(t, "cat", hung)
 		start := time.Now()
-		a := w.do("--json", "stop", "--grace", grace.String(), "hung")
+		a := w.do("--json", "stop", "--grace", grace.String(), name)
 		if took := time.Since(start); took > grace+bound+slack {
 			t.Errorf("stop took %v", took)
 		}
@@ -336,55 +350,58 @@ func TestVMUninterruptible(t *testing.T) {
 		if wchan := r.get("tree.members.0.wchan"); !strings.Contains(wchan, "fuse") && !strings.Contains(wchan, "request_wait") {
 			t.Errorf("wchan is %q", wchan)
 		}
-		for _, part := range []string{strconv.Itoa(pid), "uninterruptible", "unitward verify hung"} {
+		for _, part := range []string{strconv.Itoa(pid), "uninterruptible", "unitward verify " + name} {
 			if !strings.Contains(r.get("remedy"), part) {
 				t.Errorf("the remedy does not have %q: %s", part, r.get("remedy"))
 			}
 		}
-		w.want(123, "verify", "hung")
+		w.want(123, "verify", name)
 	}
 
 	t.Run("main", func(t *testing.T) {
+		t.Parallel() // they wait, mostly
 		w := newMachineWard(t)
 		f := mountHung(t)
-		w.want(0, "start", "-u", "hung", "--grace", "1min", "--", "cat", f.file())
+		w.want(0, "start", "-u", "hungmain", "--grace", "1min", "--", "sh", "-c", "trap '' TERM; exec cat "+f.file())
 		f.await()
-		stopped(t, w, f.file())
+		stopped(t, w, "hungmain", f.file())
 		f.thaw()
 		gone(t, patience, "cat", f.file())
-		w.want(0, "verify", "hung")
-		w.report("status", "hung").has("state=settled", "confirmed=true", "exit.signal=KILL", "reason=cancelled")
+		w.want(0, "verify", "hungmain")
+		w.report("status", "hungmain").has("state=settled", "confirmed=true", "exit.signal=KILL", "reason=cancelled")
 	})
 	t.Run("child", func(t *testing.T) {
+		t.Parallel() // they wait, mostly
 		w := newMachineWard(t)
 		f := mountHung(t)
-		w.want(0, "start", "-u", "hung", "--grace", "1min", "--", "sh", "-c", "cat "+f.file()+" & sleep 3509")
+		w.want(0, "start", "-u", "hungchild", "--grace", "1min", "--", "sh", "-c", "cat "+f.file()+" & sleep 3509")
 		f.await()
 		alive(t, "sleep", "3509")
-		stopped(t, w, f.file())
-		w.report("status", "hung").has("exit.known=true", "exit.signal=TERM")
+		stopped(t, w, "hungchild", f.file())
+		w.report("status", "hungchild").has("exit.known=true", "exit.signal=TERM")
 		f.thaw()
 		gone(t, patience, "cat", f.file())
-		w.want(0, "verify", "hung")
-		w.report("status", "hung").has("state=settled", "confirmed=true", "exit.signal=TERM", "reason=cancelled")
+		w.want(0, "verify", "hungchild")
+		w.report("status", "hungchild").has("state=settled", "confirmed=true", "exit.signal=TERM", "reason=cancelled")
 	})
 	// The manager gives up before the process wakes, and forgets it.
 	t.Run("given up", func(t *testing.T) {
+		t.Parallel() // they wait, mostly
 		w := newMachineWard(t)
 		f := mountHung(t)
-		w.want(0, "start", "-u", "hung", "--grace", "500ms", "--", "cat", f.file())
+		w.want(0, "start", "-u", "hunglong", "--grace", "500ms", "--", "cat", f.file())
 		f.await()
-		w.report("stop", "--grace", "100ms", "hung").has("confirmed=false")
+		w.report("stop", "--grace", "100ms", "hunglong").has("confirmed=false")
 		active := func() string {
-			return strings.TrimSpace(shell(t, "systemctl", manager(), "show", "-p", "ActiveState", "--value", "hung.service"))
+			return strings.TrimSpace(shell(t, "systemctl", manager(), "show", "-p", "ActiveState", "--value", "hunglong.service"))
 		}
 		if !eventually(func() bool { s := active(); return s == "failed" || s == "inactive" }) {
 			t.Fatalf("the manager does not give up: %s", active())
 		}
-		w.report("status", "hung").has("confirmed=false", "tree.empty=false", "tree.members.0.state=D")
+		w.report("status", "hunglong").has("confirmed=false", "tree.empty=false", "tree.members.0.state=D")
 		f.thaw()
 		gone(t, patience, "cat", f.file())
-		r := w.report("verify", "hung")
+		r := w.report("verify", "hunglong")
 		t.Logf("after the manager gave up: %s", r.raw)
 		r.has("tree.empty=true")
 		if r.get("exit.known") == "true" {

@@ -69,14 +69,19 @@ func runSuite(ctx context.Context, s Suite, st *stage, o options) (runs []testRu
 		return nil, err
 	}
 	failed := false
-	for _, user := range users {
-		for _, b := range st.Binaries {
-			if err := ctx.Err(); err != nil {
-				return runs, context.Cause(ctx)
+	for _, p := range passes(o) {
+		for _, user := range p.users {
+			for _, b := range st.Binaries {
+				if err := ctx.Err(); err != nil {
+					return runs, context.Cause(ctx)
+				}
+				if p.only != "" && b.Dir != p.only {
+					continue
+				}
+				r := runBinary(ctx, m, user, b, st, o, p)
+				failed = failed || r.count().failed > 0
+				runs = append(runs, r)
 			}
-			r := runBinary(ctx, m, user, b, st, o)
-			failed = failed || r.count().failed > 0
-			runs = append(runs, r)
 		}
 	}
 	if failed {
@@ -88,9 +93,34 @@ func runSuite(ctx context.Context, s Suite, st *stage, o options) (runs []testRu
 	return runs, err
 }
 
+// pass is one way through the test binaries of a machine.
+type pass struct {
+	users     []string
+	run, skip string
+	// only is the one package that has tests for the pass; empty is all.
+	only string
+	// log is put before the names of the logs.
+	log string
+}
+
+// disturbing tests end brokers and managers. What such a machine is like
+// afterwards is no ground for other tests: they come last, those of the user
+// before those of the system.
+const disturbing = "^TestDisturbed"
+
+func passes(o options) []pass {
+	if o.run != "" {
+		return []pass{{users: users, run: o.run}}
+	}
+	return []pass{
+		{users: users, skip: "^TestVM|" + disturbing}, // TestVM is for the emulated machines
+		{users: []string{"tester", "root"}, run: disturbing, only: "tests/e2e", log: "disturbed-"},
+	}
+}
+
 // runBinary runs one test binary, its directory being the package's own.
-func runBinary(ctx context.Context, m *Machine, user string, b testBinary, st *stage, o options) testRun {
-	r := testRun{Where: m.Suite.String(), User: user, Package: b.Dir, Log: filepath.Join(o.out, m.Suite.Name, user, b.log())}
+func runBinary(ctx context.Context, m *Machine, user string, b testBinary, st *stage, o options, p pass) testRun {
+	r := testRun{Where: m.Suite.String(), User: user, Package: b.Dir, Log: filepath.Join(o.out, m.Suite.Name, user, p.log+b.log())}
 	start := time.Now()
 	log, err := createLog(r.Log)
 	if err != nil {
@@ -105,9 +135,9 @@ func runBinary(ctx context.Context, m *Machine, user string, b testBinary, st *s
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout+30*time.Second, errors.New("cannot wait longer: the test did not heed its own timeout"))
 	defer cancel()
-	args := testArgs(st, o, o.run)
-	if o.run == "" {
-		args = append(args, "-test.skip=^TestVM") // those are for the emulated machines
+	args := testArgs(st, o, p.run)
+	if p.skip != "" {
+		args = append(args, "-test.skip="+p.skip)
 	}
 	code, err := m.Run(ctx, Command{
 		User: user, Argv: append([]string{b.file()}, args...), Dir: b.in(), Env: testEnv(st),

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -22,6 +23,9 @@ const (
 	minRecorderGrace = 2 * time.Second
 	// lostReplyTimeout bounds the search for a start whose reply was lost.
 	lostReplyTimeout = 30 * time.Second
+	// startTimeout bounds a start from its request on. It is the time that
+	// systemd itself gives a start (systemd-system.conf(5)).
+	startTimeout = 90 * time.Second
 	// maxRecordedCommand is how much of a command line a record keeps.
 	maxRecordedCommand = 64 << 10
 	// drawTries is how often a generated name is drawn when it is taken.
@@ -191,10 +195,14 @@ func (j *Job) launch(ctx context.Context, connected func() (*dbusclient.Client, 
 	if j.guard != nil {
 		svc.Scope, svc.GuardPID = dbusclient.GuardScope(j.rec.Identity.Nonce), j.guard.PID
 	}
+	// From here on the job may run: who gave up meanwhile gets a job that he
+	// can signal, not one that was killed half-way into its start.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+	defer cancel()
 	j.unit, err = j.client.StartService(ctx, svc)
 	var unknown *unit.UnknownOutcomeError
 	if errors.As(err, &unknown) {
-		err = j.recover(ctx, unknown)
+		err = j.recover(ctx, unknown, h)
 	}
 	if err != nil {
 		return err
@@ -252,7 +260,7 @@ func (j *Job) abandon() {
 
 // recover looks a unit up whose start was never answered. It is ours when it
 // carries our nonce; when there is none, nothing was started.
-func (j *Job) recover(ctx context.Context, lost *unit.UnknownOutcomeError) error {
+func (j *Job) recover(ctx context.Context, lost *unit.UnknownOutcomeError, h *handed) error {
 	ctx, cancel := context.WithTimeout(ctx, lostReplyTimeout)
 	defer cancel()
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
@@ -264,6 +272,8 @@ func (j *Job) recover(ctx context.Context, lost *unit.UnknownOutcomeError) error
 			switch {
 			case cerr == nil && r.Read && r.LoadState == "loaded" && ours:
 				return nil
+			case cerr == nil && r.Read && j.carriedOut(ctx, h):
+				return &unit.UnknownOutcomeError{Op: lost.Op, Err: errEndedUnseen}
 			case cerr == nil && r.Read:
 				// It answers, after the connection was made anew: a request
 				// that was still under way has been carried out by now.
@@ -279,7 +289,29 @@ func (j *Job) recover(ctx context.Context, lost *unit.UnknownOutcomeError) error
 	}
 }
 
-var errLostRequest = errors.New("the manager never got it")
+// carriedOut tells, of a unit that is not there, one that has come and gone
+// from one that never was. It left traces: its guard's scope, which lasts as
+// long as the guard; a handover that was taken; the word of its recorder.
+func (j *Job) carriedOut(ctx context.Context, h *handed) bool {
+	if j.guard != nil {
+		loaded, err := j.client.Loaded(ctx, dbusclient.GuardScope(j.rec.Identity.Nonce))
+		if err != nil || loaded {
+			return true // or not known
+		}
+	}
+	if h.await != nil {
+		if _, err := os.Lstat(h.files[0]); err != nil {
+			return true
+		}
+	}
+	recorded, err := j.entry.Recorded()
+	return recorded != nil || err != nil
+}
+
+var (
+	errLostRequest = errors.New("the manager never got it")
+	errEndedUnseen = errors.New("it was, and the job has ended before anybody could look: its outcome is unknown")
+)
 
 // identify records who the job turned out to be.
 func (j *Job) identify(ctx context.Context, s *unit.Spec) error {

@@ -18,6 +18,9 @@ import (
 // then does not obey the kernel's KILL: it sleeps uninterruptibly.
 const killWait = 5 * time.Second
 
+// witnessWait is how long a sender of SIGKILL stays to see what comes of it.
+const witnessWait = time.Second
+
 // Who asks for an end, as it stands in the report.
 const (
 	byStop      = "stop"
@@ -206,7 +209,18 @@ func (j *Job) Signal(ctx context.Context, who dbusclient.Who, signal int) error 
 	if err := j.actable("signal"); err != nil {
 		return err
 	}
-	return j.unit.Kill(ctx, who, signal)
+	if err := j.unit.Kill(ctx, who, signal); err != nil || signal != sigKill {
+		return err
+	}
+	// A kernel may also kill what is put into a cgroup after cgroup.kill: then
+	// no recorder runs, and whoever holds the unit is its only witness.
+	waited, cancel := context.WithTimeout(ctx, witnessWait)
+	defer cancel()
+	_, err := j.Wait(waited, FactSettled)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil
+	}
+	return err
 }
 
 // Forward sends a signal to a job that this process started and holds: its
