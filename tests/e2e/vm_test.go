@@ -347,8 +347,11 @@ func TestVMUninterruptible(t *testing.T) {
 		r.has("state=stopping", "confirmed=false", "tree.empty=false", "tree.members.len=1",
 			"tree.members.0.pid="+strconv.Itoa(pid), "tree.members.0.state=D", "tree.members.0.command=cat "+hung,
 			"stop.steps.len=2", "stop.steps.1.action=KILL", "stop.steps.1.sufficed=false")
-		if wchan := r.get("tree.members.0.wchan"); !strings.Contains(wchan, "fuse") && !strings.Contains(wchan, "request_wait") {
-			t.Errorf("wchan is %q", wchan)
+		// Debian's 5.10 has no symbols to name it by and says "0".
+		if b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/wchan"); len(b) > 0 && string(b) != "0" {
+			if wchan := r.get("tree.members.0.wchan"); !strings.Contains(wchan, "fuse") && !strings.Contains(wchan, "request_wait") {
+				t.Errorf("wchan is %q, the kernel says %q", wchan, b)
+			}
 		}
 		for _, part := range []string{strconv.Itoa(pid), "uninterruptible", "unitward verify " + name} {
 			if !strings.Contains(r.get("remedy"), part) {
@@ -367,7 +370,10 @@ func TestVMUninterruptible(t *testing.T) {
 		stopped(t, w, "hungmain", f.file())
 		f.thaw()
 		gone(t, patience, "cat", f.file())
-		w.want(0, "verify", "hungmain")
+		// The recorder still has to run, in an emulated machine.
+		if !eventually(func() bool { return w.do("verify", "hungmain").code == 0 }) {
+			w.want(0, "verify", "hungmain")
+		}
 		w.report("status", "hungmain").has("state=settled", "confirmed=true", "exit.signal=KILL", "reason=cancelled")
 	})
 	t.Run("child", func(t *testing.T) {
@@ -381,7 +387,9 @@ func TestVMUninterruptible(t *testing.T) {
 		w.report("status", "hungchild").has("exit.known=true", "exit.signal=TERM")
 		f.thaw()
 		gone(t, patience, "cat", f.file())
-		w.want(0, "verify", "hungchild")
+		if !eventually(func() bool { return w.do("verify", "hungchild").code == 0 }) {
+			w.want(0, "verify", "hungchild")
+		}
 		w.report("status", "hungchild").has("state=settled", "confirmed=true", "exit.signal=TERM", "reason=cancelled")
 	})
 	// The manager gives up before the process wakes, and forgets it.

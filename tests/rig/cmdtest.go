@@ -21,7 +21,7 @@ func testFlags(name string, args []string, suites, vms string) (options, error) 
 	flags.StringVar(&o.run, "run", "", "the tests to run in the rig (a regular expression)")
 	flags.StringVar(&o.vmRun, "vm-run", "^TestVM", "the tests to run in emulated machines")
 	packages := flags.String("packages", strings.Join(rigPackages, ","), "the packages whose tests run in the rig")
-	flags.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long one test binary may run")
+	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long one test binary may run")
 	flags.IntVar(&o.width, "j", 2, "machines at a time")
 	flags.BoolVar(&o.cover, "cover", false, "write build/coverage.txt")
 	if err := flags.Parse(args); err != nil {
@@ -48,11 +48,9 @@ func cmdTest(ctx context.Context, args []string) (int, error) {
 	}
 	defer leave()
 	var r report
-	if err := r.machines(ctx, o); err != nil {
-		return 1, err
-	}
+	err = r.machines(ctx, o)
 	enforce(r.Runs)
-	return r.finish(ctx, o)
+	return r.finish(ctx, o, err)
 }
 
 // cmdAll runs everything that can run on this machine.
@@ -72,13 +70,11 @@ func cmdAll(ctx context.Context, args []string) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	if err := r.machines(ctx, o); err != nil {
-		return 1, err
-	}
+	err = r.machines(ctx, o)
 	enforce(r.Runs) // before the unit tests join: what they skip runs elsewhere
 	r.lost(dropMoved(unit, r.Runs))
 	r.Runs = append(unit, r.Runs...)
-	return r.finish(ctx, o)
+	return r.finish(ctx, o, err)
 }
 
 // prepare finds the place for the logs, and removes those of an earlier call.
@@ -167,8 +163,13 @@ func (r *report) each(ctx context.Context, width int, kind, required string, sui
 	}
 }
 
-// finish prints the report and merges the coverage.
-func (r *report) finish(ctx context.Context, o options) (int, error) {
+// finish prints the report, also of a run that was cut short, and merges the
+// coverage.
+func (r *report) finish(ctx context.Context, o options, cut error) (int, error) {
+	if cut != nil {
+		r.print(os.Stdout)
+		return 1, cut
+	}
 	if o.cover {
 		if err := mergeCoverage(ctx, o.out); err != nil {
 			return 1, err

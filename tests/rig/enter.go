@@ -241,6 +241,7 @@ func enter(name, dir string) error {
 	// caught is reset by execve.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT)
 	unix.Umask(0o022)
+	limitFiles()
 	u, err := lookUser(name)
 	if err != nil {
 		return err
@@ -261,6 +262,19 @@ func enter(name, dir string) error {
 		return fmt.Errorf("cannot enter the directory: %w", err)
 	}
 	return nil
+}
+
+// limitFiles sets the limits of open files that a login gets, or comes as close
+// as it is allowed to; the caller's own are another machine's.
+func limitFiles() {
+	const soft, hard = 1024, 524288
+	if syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: soft, Max: hard}) == nil {
+		return
+	}
+	var have syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &have) == nil {
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: min(soft, have.Max), Max: min(hard, have.Max)})
+	}
 }
 
 type account struct {

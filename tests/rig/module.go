@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,5 +39,27 @@ func enterModule(ctx context.Context) (out string, leave func(), err error) {
 		lock.Close()
 		return "", nil, fmt.Errorf("cannot lock the directory for the logs: %w", err)
 	}
+	removeOldLogs("build/rig-")
 	return out, func() { lock.Close() }, nil
+}
+
+// logsLive is how long the logs of a driver that took a directory of its own
+// are kept.
+const logsLive = time.Hour
+
+// removeOldLogs removes such directories of drivers that are gone.
+func removeOldLogs(prefix string) {
+	dirs, _ := filepath.Glob(prefix + "[0-9]*")
+	for _, dir := range dirs {
+		st, err := os.Stat(dir)
+		if err != nil || time.Since(st.ModTime()) < logsLive {
+			continue
+		}
+		if _, err := os.Stat("/proc/" + strings.TrimPrefix(dir, prefix)); err == nil {
+			continue
+		}
+		if err := removeTree(dir); err != nil {
+			note("%s", err)
+		}
+	}
 }

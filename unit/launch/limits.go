@@ -8,6 +8,7 @@ import (
 
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/verify"
 )
 
 // controllerOf names the controller and the file in which a limit stands
@@ -63,26 +64,35 @@ func (l *Launcher) controllers(c *dbusclient.Client) (have []string, why string)
 func (j *Job) readLimits(asked []unit.LimitAsked, id unit.Identity) []unit.Limit {
 	var out []unit.Limit
 	for _, a := range asked {
-		lim := unit.Limit{Name: a.Name, Asked: a.Value}
-		controller, file := controllerOf(a.Name)
-		switch h := j.l.hierarchy(); {
-		case h == nil:
-			lim.Found = "no cgroup2 file system is mounted"
-		case id.CgroupInode == 0:
-			lim.Found = "the job ended before it could be read"
-		default:
-			value, err := h.Recorded(id.Cgroup, id.CgroupInode).File(file)
-			switch {
-			case errors.Is(err, fs.ErrNotExist):
-				lim.Found = "the " + controller + " controller is not enabled for the unit"
-			case err != nil:
-				lim.Found = err.Error()
-			default:
-				lim.Found = value
-				lim.Applied = value != "max" && !strings.HasPrefix(value, "max ")
-			}
-		}
-		out = append(out, lim)
+		out = append(out, j.readLimit(a, id))
 	}
 	return out
+}
+
+func (j *Job) readLimit(a unit.LimitAsked, id unit.Identity) unit.Limit {
+	lim := unit.Limit{Name: a.Name, Asked: a.Value}
+	controller, file := controllerOf(a.Name)
+	h := j.l.hierarchy()
+	if h == nil {
+		lim.Found = "no cgroup2 file system is mounted"
+		return lim
+	}
+	g := h.Recorded(id.Cgroup, id.CgroupInode)
+	value, err := g.File(file)
+	switch {
+	case err == nil:
+		lim.Found = value
+		lim.Applied = value != "max" && !strings.HasPrefix(value, "max ")
+	case id.CgroupInode == 0 || g.Read().State == verify.CgroupGone:
+		// It held for as long as the job lived, if the manager has the
+		// controller to give.
+		have, _ := j.l.controllers(j.client)
+		lim.Applied = slices.Contains(have, controller)
+		lim.Found = "not read: the job ended first"
+	case errors.Is(err, fs.ErrNotExist):
+		lim.Found = "the " + controller + " controller is not enabled for the unit"
+	default:
+		lim.Found = err.Error()
+	}
+	return lim
 }
