@@ -142,7 +142,7 @@ func TestVMStorm(t *testing.T) {
 	const storm = `trap '' TERM; s() { while :; do (setsid sleep 3502 &) & sleep .01; done; }; s & s & s & s & wait`
 	w.want(0, "start", "-u", "storm", "--tasks-max", "400", "--grace", "30s", "--", "bash", "-c", storm)
 	r := w.report("status", "storm")
-	if !eventually(func() bool { n, _ := strconv.Atoi(cgroupFile(r, "pids.current")); return n > 50 }) {
+	if !eventually(func() bool { n, _ := strconv.Atoi(cgroupFile(r, "pids.current")); return n > 30 }) {
 		t.Fatal("no storm")
 	}
 	start := time.Now()
@@ -223,7 +223,7 @@ func TestVMLimitsTogether(t *testing.T) {
 // all the same.
 func TestVMLimitsOfShortJobs(t *testing.T) {
 	w := newMachineWard(t)
-	for range 10 {
+	for range 5 {
 		_, r := w.withFile("run", "--memory-max", "128M", "--tasks-max", "99", "--require-limits", "--", "true")
 		r.has("confirmed=true", "reason=completed", "exit.code=0")
 	}
@@ -236,7 +236,7 @@ func TestVMTasksCurrent(t *testing.T) {
 	if !delegated(t, "pids") {
 		t.Fatal("this manager has no pids controller")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 	defer cancel()
 	m := unit.ManagerUser
 	if os.Geteuid() == 0 {
@@ -330,7 +330,7 @@ func TestVMUninterruptible(t *testing.T) {
 	}
 	// A stop's own bound after KILL is 5 s.
 	const grace, bound = time.Second, 5 * time.Second
-	const slack = 3 * time.Second
+	const slack = 10 * time.Second // emulated, and the host has other work
 
 	stopped := func(t *testing.T, w *ward, name, hung string) {
 		t.Helper()
@@ -409,8 +409,10 @@ func TestVMUninterruptible(t *testing.T) {
 		w.report("status", "hunglong").has("confirmed=false", "tree.empty=false", "tree.members.0.state=D")
 		f.thaw()
 		gone(t, patience, "cat", f.file())
-		r := w.report("verify", "hunglong")
-		t.Logf("after the manager gave up: %s", r.raw)
+		var r report
+		if !eventually(func() bool { r = w.report("verify", "hunglong"); return r.get("state") != "stopping" }) {
+			t.Fatalf("the manager does not answer: %s", r.raw)
+		}
 		r.has("tree.empty=true")
 		if r.get("exit.known") == "true" {
 			r.has("exit.signal=KILL", "confirmed=true")

@@ -151,7 +151,10 @@ func (v VM) emulate(ctx context.Context, kernel, initrd, console string, out io.
 	ctx, cancel := context.WithTimeoutCause(ctx, v.Timeout, fmt.Errorf("cannot wait longer than %s for the machine", v.Timeout))
 	defer cancel()
 	args := []string{
-		"-accel", envOr("UNITWARD_RIG_ACCEL", "tcg,thread=multi"), "-machine", "pc", "-cpu", "max,la57=off", "-smp", "2", "-m", "2048",
+		// One thread for both processors: while several run, a kernel that
+		// rewrites its own code (a static key, such as for the first CPU
+		// quota) can be caught half way and panics.
+		"-accel", envOr("UNITWARD_RIG_ACCEL", "tcg,thread=single"), "-machine", "pc", "-cpu", "max,la57=off", "-smp", "2", "-m", "2048",
 		"-nodefaults", "-display", "none", "-no-reboot",
 		"-serial", "file:" + console, "-serial", "stdio",
 		"-kernel", kernel, "-initrd", initrd, "-append", strings.Join(append([]string{vmKernelArgs}, v.KernelArgs...), " "),
