@@ -111,7 +111,11 @@ func TestVMTasks(t *testing.T) {
 		if a.code != 3 {
 			t.Errorf("want status 3 of %s", a)
 		}
-		r.has(append(ended, "exit.code=3")...)
+		r.has("state=settled", "confirmed=true", "tree.empty=true", "exit.code=3", "limits.0.name=TasksMax", "limits.0.applied=true")
+		// The main process may be gone before the file can be read.
+		if found := r.get("limits.0.found"); found != "64" && found != "not read: the job ended first" {
+			t.Errorf("limits.0.found is %q", found)
+		}
 		gone(t, 0, "bash", "-c", bomb)
 	})
 	t.Run("stop", func(t *testing.T) {

@@ -105,8 +105,12 @@ type pass struct {
 
 // disturbing tests end brokers and managers. What such a machine is like
 // afterwards is no ground for other tests: they come last, those of the user
-// before those of the system.
-const disturbing = "^TestDisturbed"
+// before those of the system, and those that start a user manager again before
+// the system's broker is ended, after which logind may not come back.
+const (
+	disturbing         = "^TestDisturbed"
+	disturbingManagers = "^TestDisturbedManager"
+)
 
 func passes(o options) []pass {
 	if o.run != "" {
@@ -114,7 +118,9 @@ func passes(o options) []pass {
 	}
 	return []pass{
 		{users: users, skip: "^TestVM|" + disturbing}, // TestVM is for the emulated machines
-		{users: []string{"tester", "root"}, run: disturbing, only: "tests/e2e", log: "disturbed-"},
+		{users: []string{"tester"}, run: disturbing, only: "tests/e2e", log: "disturbed-"},
+		{users: []string{"root"}, run: disturbingManagers, only: "tests/e2e", log: "managers-"},
+		{users: []string{"root"}, run: disturbing, skip: disturbingManagers, only: "tests/e2e", log: "disturbed-"},
 	}
 }
 
