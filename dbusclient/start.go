@@ -87,6 +87,25 @@ type execCommandEx struct {
 // fast exit apart (NEWS 250 has the property, 254 the repair).
 const versionExitType = 254
 
+// versionExec is the first systemd that is trusted with Type=exec. The event
+// source of its pipe can stay behind on 247: PID 1 then reads the pipe's end
+// over and over, at full speed and for ever, and answers nobody (seen).
+const versionExec = 248
+
+// WaitsForExec reports whether the start job of a service waits, on a systemd
+// of that version, until the command was executed. Else it is done with the
+// fork, and a command that could not be executed has ended with one of
+// systemd's own statuses (systemd.exec(5), "Process Exit Codes").
+// An unknown version, 0, is taken for a newer one.
+func WaitsForExec(version int) bool { return version == 0 || version >= versionExec }
+
+func serviceType(version int) string {
+	if WaitsForExec(version) {
+		return "exec"
+	}
+	return "simple"
+}
+
 // HasExitType reports whether a systemd of that version can keep a unit until
 // its cgroup is empty (ExitType=cgroup).
 func HasExitType(version int) bool { return version >= versionExitType }
@@ -128,7 +147,7 @@ func (s *Service) properties(l *link) ([]property.Property, []aux) {
 	}
 	add("Description", s.Description)
 	add("Slice", s.Slice)
-	add("Type", "exec")
+	add("Type", serviceType(l.version))
 	add("ExecStart", []execCommand{{s.Path, literal(s.Argv), false}})
 	add("WorkingDirectory", s.Dir)
 	add("IgnoreSIGPIPE", false)

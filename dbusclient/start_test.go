@@ -82,6 +82,7 @@ func TestServiceProperties(t *testing.T) {
 		{name: "leftovers wait, before", change: func(s *Service) { s.Leftovers = unit.LeftoversWait }, version: 253, adds: []string{"RemainAfterExit b true"}},
 		{name: "leftovers keep", change: func(s *Service) { s.Leftovers = unit.LeftoversKeep }, version: 262, adds: []string{"ExitType s cgroup"}},
 		{name: "leftovers keep, version unknown", change: func(s *Service) { s.Leftovers = unit.LeftoversKeep }, version: -1, adds: []string{"RemainAfterExit b true"}},
+		{name: "no Type=exec on 247", change: func(s *Service) {}, version: 247, drops: []string{"Type"}, adds: []string{"Type s simple"}},
 		{name: "umask", change: func(s *Service) { s.Umask = &umask }, adds: []string{"UMask u 23"}},
 		{name: "environment file", change: func(s *Service) { s.EnvironmentFile = "/run/e" }, adds: []string{"EnvironmentFiles a(sb) [{/run/e false}]"}},
 		{name: "unset", change: func(s *Service) { s.Unset = []string{"A", "B"} }, adds: []string{"UnsetEnvironment as [A B]"}},
@@ -109,7 +110,7 @@ func TestServiceProperties(t *testing.T) {
 		}
 		l := &link{version: 257, addr: busAt("/b")}
 		if c.version != 0 {
-			l.version = c.version
+			l.version = max(c.version, 0) // -1 stands for a version that was not read
 		}
 		if c.private {
 			l.addr = privateAt("/p")

@@ -192,7 +192,7 @@ func guard(fd uintptr, path *[maxPath]byte) {
 	syscall.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTERM), uintptr(unsafe.Pointer(&action)), 0, sigsetSize, 0, 0)
 	mask := allSignals &^ sigTerm
 	rawMask(&mask, nil)
-	await(fd, unix.POLLIN)
+	await(fd, unix.POLLIN, nil)
 	if path != nil {
 		n, _, errno := syscall.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(path)), maxPath-1)
 		if errno == 0 && n > 0 {
@@ -206,10 +206,10 @@ func guard(fd uintptr, path *[maxPath]byte) {
 
 //go:nosplit
 //go:norace
-func await(fd uintptr, event int16) {
+func await(fd uintptr, event int16, most *unix.Timespec) {
 	poll := unix.PollFd{Fd: int32(fd), Events: event}
 	for {
-		_, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, 0, 0, 0, 0)
+		_, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, uintptr(unsafe.Pointer(most)), 0, 0, 0)
 		if errno != unix.EINTR {
 			return
 		}
@@ -234,6 +234,10 @@ func awaitEmpty(path *[maxPath]byte) {
 		if errno != 0 || n <= populatedAt || path[populatedAt] == '0' {
 			return
 		}
-		await(fd, unix.POLLPRI)
+		// The kernel holds a change back for 10 ms when there was one just
+		// before, and forgets it when the cgroup is removed meanwhile
+		// (cgroup_file_notify(), css_clear_dir()): so it looks again by itself.
+		again := unix.Timespec{Sec: 1}
+		await(fd, unix.POLLPRI, &again)
 	}
 }

@@ -132,6 +132,33 @@ func TestGuardKeptOutlivesThePipe(t *testing.T) {
 	}
 }
 
+// A last change that nobody is told of: the guard looks again by itself.
+func TestGuardKeptNoticesWhatItIsNotToldOf(t *testing.T) {
+	file := t.TempDir() + "/cgroup.events"
+	if err := os.WriteFile(file, []byte("populated 1\nfrozen 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g, err := GuardSelf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Keep(file); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool {
+		fds, _ := os.ReadDir("/proc/" + strconv.Itoa(g.PID) + "/fd")
+		return len(fds) == 2
+	})
+	// A plain file never wakes poll(2) with POLLPRI.
+	if err := os.WriteFile(file, []byte("populated 0\nfrozen 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(g.PID, &status, 0, nil); err != nil || !status.Exited() {
+		t.Errorf("wait: %v, status %v, want an exit", err, status)
+	}
+}
+
 func TestGuardOfAProcessCannotBeKept(t *testing.T) {
 	g, err := GuardProcess(os.Getpid())
 	if err != nil {

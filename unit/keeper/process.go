@@ -27,3 +27,11 @@ func parseStartTime(stat string) (uint64, error) {
 	}
 	return strconv.ParseUint(fields[19], 10, 64)
 }
+
+// Forked reports whether a process is a fork of systemd that has not become
+// its command yet: its name is in parentheses. It is false for a process that
+// is gone.
+func Forked(pid int) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	return err == nil && strings.HasPrefix(string(b), "(")
+}

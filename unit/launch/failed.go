@@ -37,13 +37,13 @@ const (
 // at once. The result of the start job alone does not: before systemd 256 a
 // very fast exit makes it "failed" too.
 func neverRan(s *unit.Spec, name, result string, r dbusclient.Reading) error {
-	if result == "done" || result == "" || !r.Read {
+	if !r.Read || result == "" || result == "done" && dbusclient.WaitsForExec(r.ManagerVersion) {
 		return nil
 	}
 	if result == "dependency" {
 		return &unit.StartError{Unit: name, Status: statusNoRun, Detail: dependency(s)}
 	}
-	if r.ExecMainCode == 0 && r.MainPID == 0 {
+	if r.ExecMainCode == 0 && r.MainPID == 0 && result != "done" {
 		return &unit.StartError{Unit: name, Status: statusNoRun,
 			Detail: fmt.Sprintf("the start job ended as %q with result %q and nothing was executed", result, r.Result)}
 	}
@@ -85,10 +85,13 @@ func dependency(s *unit.Spec) string {
 // explains reports whether what was asked for can make systemd fail with the
 // status, below systemd 256.
 func explains(s *unit.Spec, code int) bool {
-	if len(s.Properties) > 0 || s.UID != "" || s.GID != "" {
-		return true
-	}
-	return code == statusExec && Executable(s.Path) != nil
+	return refusable(s) || code == statusExec && Executable(s.Path) != nil
+}
+
+// refusable reports whether something was asked for that can keep systemd from
+// executing the command.
+func refusable(s *unit.Spec) bool {
+	return len(s.Properties) > 0 || s.UID != "" || s.GID != ""
 }
 
 func stepName(code int) string {

@@ -212,7 +212,13 @@ func (j *Job) launch(ctx context.Context, connected func() (*dbusclient.Client, 
 		j.abandon()
 		return fmt.Errorf("cannot await the start of %s: %w", svc.Unit, err)
 	}
-	if result != "done" {
+	if result == "done" && !dbusclient.WaitsForExec(j.client.Version()) && refusable(s) {
+		if err := j.awaitExec(ctx); err != nil {
+			j.abandon()
+			return err
+		}
+	}
+	if result != "done" || !dbusclient.WaitsForExec(j.client.Version()) {
 		if err := neverRan(s, svc.Unit, result, j.unit.Read(ctx, dbusclient.DepthAll)); err != nil {
 			j.abandon()
 			return err
@@ -227,6 +233,29 @@ func (j *Job) launch(ctx context.Context, connected func() (*dbusclient.Client, 
 	}
 	j.fresh, j.started = true, true
 	return j.identify(ctx, s)
+}
+
+// awaitExec waits until the main process has become the command, or has ended,
+// for a manager whose start job does not. Until then systemd's own child has
+// its name in parentheses.
+func (j *Job) awaitExec(ctx context.Context) error {
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		id, err := j.unit.Identify(ctx)
+		if err != nil {
+			return fmt.Errorf("cannot await the command of %s: %w", j.rec.Identity.Unit, err)
+		}
+		if id.MainPID != 0 && !keeper.Forked(id.MainPID) {
+			return nil
+		}
+		if r := j.unit.Read(ctx, dbusclient.DepthVerdict); !r.Read || r.LoadState != "loaded" || r.ExecMainCode != 0 {
+			return nil // it has ended, and its status will say how
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("cannot await the command of %s: %w", j.rec.Identity.Unit, ctx.Err())
+		case <-time.After(pause):
+		}
+	}
 }
 
 // watchLifetime starts the guard that ends the job with the call or the owner.
