@@ -2,6 +2,7 @@ package dbusclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -250,7 +251,8 @@ func usec(d time.Duration) uint64 {
 
 // Started waits until the start job of StartService is done and returns its
 // result, such as "done" or "failed"; "" when it is not known because the
-// connection was lost. It ends early with ctx's error.
+// connection was lost. It ends early with ctx's error. The error is a
+// *unit.UnknownOutcomeError when the manager no longer knows the unit.
 //
 // Below systemd 256 a command that ends very fast can make its own start job
 // "failed", so the result alone says nothing about the command.
@@ -270,14 +272,22 @@ func (u *Unit) Started(ctx context.Context) (string, error) {
 		}
 		// JobRemoved is lost for good with the connection; the unit itself
 		// then tells whether it is past its start.
-		if r := u.Read(ctx, DepthAll); r.Read && r.ActiveState != "activating" && (r.MainPID != 0 || r.InvocationID != "") {
-			if res, ok := u.follower.result(u.job); ok {
-				return res, nil
-			}
+		r := u.Read(ctx, DepthAll)
+		if res, ok := u.follower.result(u.job); ok && u.job != "" {
+			return res, nil
+		}
+		switch {
+		case !r.Read || r.ActiveState == "activating":
+		case r.MainPID != 0 || r.InvocationID != "":
 			return "", nil
+		case r.LoadState == "not-found":
+			return "", &unit.UnknownOutcomeError{Op: "the start of " + u.name, Err: errForgotten}
 		}
 	}
 }
+
+// errForgotten says that a unit which was being started is not known any more.
+var errForgotten = errors.New("the manager took it and no longer knows the unit: it was restarted, or the unit ended while it could not be reached")
 
 // tickEvery bounds how long a lost signal can go unnoticed.
 const tickEvery = time.Second

@@ -70,6 +70,10 @@ func fail(err error, asJSON bool, s streams) int {
 	if errors.As(err, &start) {
 		code = start.Status
 	}
+	var unknown *unit.UnknownOutcomeError
+	if errors.As(err, &unknown) {
+		code = exitUnconfirmed // 125 would say that nothing ran
+	}
 	printError(s.Err, err)
 	if asJSON {
 		_ = printJSON(s.Out, errorObject{errorBody{Message: err.Error(), Hints: hints(err), Status: code}})

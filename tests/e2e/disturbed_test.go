@@ -50,6 +50,10 @@ func settleDown(t testing.TB) {
 		t.Errorf("the manager does not come back: %s", out)
 	}
 	if os.Geteuid() == 0 {
+		// logind (systemd 257) does not always come back to a new bus, and
+		// without it no user's manager starts.
+		exec.Command("systemctl", "reset-failed", "systemd-logind.service").Run()
+		shell(t, "systemctl", "restart", "systemd-logind.service")
 		shell(t, append(asUser(), "systemctl", "--user", "daemon-reexec")...)
 	}
 }

@@ -105,6 +105,13 @@ func (c *cutter) take() bool {
 	return c.cuts == 1
 }
 
+// count is how many starts were seen.
+func (c *cutter) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cuts
+}
+
 // fate is what becomes of bytes.
 type fate int
 
@@ -188,8 +195,8 @@ func TestLostReply(t *testing.T) {
 				w.env = append(os.Environ(), "DBUS_SESSION_BUS_ADDRESS="+address)
 				f := w.begin(w.cmd(verb, "-u", name, "--", "sh", "-c", "echo x >>"+ran+"; "+until(up, leave, 9)))
 				t.Cleanup(func() {
-					if c.cuts != 1 {
-						t.Errorf("%d starts were sent", c.cuts)
+					if c.count() != 1 {
+						t.Errorf("%d starts were sent", c.count())
 					}
 				})
 				if when != "once it ended" {
@@ -241,8 +248,8 @@ func TestLostRequest(t *testing.T) {
 			c, address := startCutter(t, false, nil)
 			w.env = append(os.Environ(), "DBUS_SESSION_BUS_ADDRESS="+address)
 			a := w.want(125, verb, "-u", "lost-request-"+verb, "--", "touch", ran)
-			if c.cuts != 1 {
-				t.Errorf("%d starts were sent", c.cuts)
+			if c.count() != 1 {
+				t.Errorf("%d starts were sent", c.count())
 			}
 			if _, err := os.Stat(ran); err == nil {
 				t.Errorf("it ran: %s", a)

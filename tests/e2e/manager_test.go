@@ -65,13 +65,19 @@ func TestDisturbedManagerKilled(t *testing.T) {
 	called := w.begin(w.cmd("run", "--report", report, "-u", "orphan-call", "--", "sleep", "1047"))
 	called.report = report
 	alive(t, "sleep", "1047")
+	if !eventually(func() bool { return w.report("status", "orphan-call").get("state") == "running" }) {
+		t.Fatal("its start is not recorded")
+	}
 	waiter := w.waiting("orphan")
+	// This one's start may be done or not by then.
+	early := w.begin(w.cmd("run", "-u", "orphan-early", "--", "sleep", "1044"))
+	alive(t, "sleep", "1044")
 
 	killUserManager(t)
 	w.unconfirmed("orphan") // nobody answers
 
 	userManagerUp(t)
-	for _, mark := range []string{"1045", "1046", "1047"} {
+	for _, mark := range []string{"1044", "1045", "1046", "1047"} {
 		gone(t, patience, "sleep", mark)
 	}
 	r := w.unconfirmed("orphan")
@@ -85,6 +91,10 @@ func TestDisturbedManagerKilled(t *testing.T) {
 	waiter.wantStatus(123)
 	called.wantStatus(123)
 	readReport(t, called.report).has("confirmed=false", "exit.known=false", "state=unknown")
+	if code := early.status(); code != 123 && code != 125 {
+		t.Errorf("status %d: %s", code, early.said())
+	}
+	w.unconfirmed("orphan-early").has("tree.empty=true")
 	// Nothing to stop, and nothing confirmed by trying.
 	w.do("stop", "--grace", "0s", "orphan")
 	w.unconfirmed("orphan").has("state=unknown")

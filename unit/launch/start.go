@@ -208,6 +208,9 @@ func (j *Job) launch(ctx context.Context, connected func() (*dbusclient.Client, 
 		return err
 	}
 	result, err := j.unit.Started(ctx)
+	if errors.As(err, &unknown) {
+		return err // there is no unit to end
+	}
 	if err != nil {
 		j.abandon()
 		return fmt.Errorf("cannot await the start of %s: %w", svc.Unit, err)

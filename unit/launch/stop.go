@@ -21,6 +21,9 @@ const killWait = 5 * time.Second
 // witnessWait is how long a sender of SIGKILL stays to see what comes of it.
 const witnessWait = time.Second
 
+// forwardWait bounds the attempts to forward a signal.
+const forwardWait = 5 * time.Second
+
 // Who asks for an end, as it stands in the report.
 const (
 	byStop      = "stop"
@@ -224,9 +227,23 @@ func (j *Job) Signal(ctx context.Context, who dbusclient.Who, signal int) error 
 }
 
 // Forward sends a signal to a job that this process started and holds: its
-// identity cannot have changed.
+// identity cannot have changed. While the connection is down it tries again,
+// for a while: a signal that comes twice does less harm than one that is lost.
 func (j *Job) Forward(ctx context.Context, who dbusclient.Who, signal int) error {
-	return j.unit.Kill(ctx, who, signal)
+	tried, cancel := context.WithTimeout(ctx, forwardWait)
+	defer cancel()
+	for pause := 10 * time.Millisecond; ; pause *= 2 {
+		err := j.unit.Kill(tried, who, signal)
+		var unknown *unit.UnknownOutcomeError
+		if !errors.As(err, &unknown) {
+			return err
+		}
+		select {
+		case <-tried.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
 }
 
 // noteSteps records the steps that the manager took by itself: for a timeout,
