@@ -70,7 +70,7 @@ func (c *Client) attend(l *link) {
 		select {
 		case <-c.done:
 			return
-		case <-l.conn.Context().Done():
+		case <-l.wire.done:
 		}
 		c.pump.pokeAll()
 		l = c.reconnect()
@@ -104,7 +104,7 @@ func (c *Client) reconnect() *link {
 		// Match and reference before anybody reads: what happens after the
 		// read is then signalled again.
 		for path, f := range c.pump.paths() {
-			follow(ctx, l, path, f.name)
+			follow(l, path, f.name)
 			if l.addr.bus {
 				// A unit that is gone cannot be held; the next read says so.
 				_ = l.send(ctx, path, sdUnit+".Ref").wait()
@@ -113,7 +113,7 @@ func (c *Client) reconnect() *link {
 		c.mu.Lock()
 		if c.closed {
 			c.mu.Unlock()
-			l.conn.Close()
+			l.wire.Close()
 			return nil
 		}
 		c.link = l
@@ -134,7 +134,7 @@ func (c *Client) Close() error {
 	}
 	c.closed = true
 	close(c.done)
-	return c.link.conn.Close()
+	return c.link.wire.Close()
 }
 
 func (c *Client) current() *link {
@@ -202,13 +202,10 @@ func unitPath(name string) godbus.ObjectPath {
 }
 
 // follow asks for the signals of one unit.
-func follow(ctx context.Context, l *link, path godbus.ObjectPath, name string) []*pending {
-	if !l.addr.bus {
-		return nil // a private socket sends everything
-	}
-	return []*pending{
-		l.sendBus(ctx, "AddMatch", matchUnit(path)),
-		l.sendBus(ctx, "AddMatch", matchJobs(name)),
+func follow(l *link, path godbus.ObjectPath, name string) {
+	if l.addr.bus { // a private socket sends everything
+		l.match(matchUnit(path))
+		l.match(matchJobs(name))
 	}
 }
 

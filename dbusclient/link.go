@@ -3,7 +3,6 @@ package dbusclient
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/godbus/dbus/v5"
@@ -29,7 +28,7 @@ const (
 
 // link is one connection, for as long as it lives.
 type link struct {
-	conn *dbus.Conn
+	wire *wire
 	addr address
 	// owner is the manager's unique name; empty on a private socket.
 	owner string
@@ -44,34 +43,31 @@ type link struct {
 
 // pending is a call under way.
 type pending struct {
-	call   *dbus.Call
-	cancel context.CancelFunc
+	wire   *wire
+	serial uint32
+	reply  chan *dbus.Message
 	ctx    context.Context
+	cancel context.CancelFunc
+	// err is why the call was never sent.
+	err error
+	// sender is who replied, on a bus.
+	sender string
 }
 
 // dial connects to one address and makes sure that a manager answers there.
-func dial(ctx context.Context, a address, m unit.Manager, uid int, pump dbus.SignalHandler) (*link, error) {
+func dial(ctx context.Context, a address, m unit.Manager, uid int, pump *pump) (*link, error) {
 	if err := a.owned(m, uid); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	conn, err := dbus.Dial(a.dial, dbus.WithSignalHandler(pump))
+	w, err := dialWire(ctx, a.path, uid, pump.DeliverSignal)
 	if err != nil {
 		return nil, err
 	}
-	// godbus authenticates without a deadline; closing ends it.
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	l := &link{conn: conn, addr: a}
-	err = conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(uid))})
-	if !stop() && err == nil {
-		err = ctx.Err()
-	}
-	if err == nil {
-		err = l.greet(ctx)
-	}
-	if err != nil {
-		conn.Close()
+	l := &link{wire: w, addr: a}
+	if err := l.greet(ctx); err != nil {
+		w.Close()
 		return nil, err
 	}
 	return l, nil
@@ -88,22 +84,25 @@ func (l *link) greet(ctx context.Context) error {
 	cgroup := l.send(ctx, sdPath, propsIfc+".Get", sdMgr, "ControlGroup")
 	l.environ = l.askEnviron(context.WithoutCancel(ctx))
 	if l.addr.bus {
-		watch := l.sendBus(ctx, "AddMatch", "type='signal',sender='"+busName+"',member='NameOwnerChanged',arg0='"+sdName+"'")
-		owner := l.sendBus(ctx, "GetNameOwner", sdName)
-		var name string
-		if err := hello.wait(&name); err != nil {
-			return err
-		}
-		if err := owner.wait(&l.owner); err != nil {
-			return fmt.Errorf("no systemd manager is on this bus: %w", err)
-		}
-		if err := watch.wait(); err != nil {
+		l.match("type='signal',sender='" + busName + "',member='NameOwnerChanged',arg0='" + sdName + "'")
+	}
+	if err := l.wire.start(ctx); err != nil {
+		return err
+	}
+	if hello != nil {
+		if err := hello.wait(); err != nil {
 			return err
 		}
 	}
 	var v dbus.Variant
-	if err := version.wait(&v); err != nil {
+	err := version.wait(&v)
+	switch {
+	case isNamed(err, errServiceGone, errNameNoOwner):
+		return fmt.Errorf("no systemd manager is on this bus: %w", err)
+	case err != nil:
 		return err
+	case l.addr.bus:
+		l.owner = version.sender // the bus vouches for it
 	}
 	s, _ := v.Value().(string)
 	l.version = parseVersion(s)
@@ -136,35 +135,66 @@ func parseVersion(s string) int {
 // send sends a call to the manager without waiting. The manager is never
 // activated: a bus without one says so.
 func (l *link) send(ctx context.Context, path dbus.ObjectPath, method string, args ...any) *pending {
-	return l.sendTo(ctx, sdName, path, method, args...)
+	return l.sendTo(ctx, sdName, path, method, 0, args...)
 }
 
 func (l *link) sendBus(ctx context.Context, member string, args ...any) *pending {
-	return l.sendTo(ctx, busName, busPath, busName+"."+member, args...)
+	return l.sendTo(ctx, busName, busPath, busName+"."+member, 0, args...)
 }
 
-func (l *link) sendTo(ctx context.Context, dest string, path dbus.ObjectPath, method string, args ...any) *pending {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	call := l.conn.Object(dest, path).GoWithContext(ctx, method, dbus.FlagNoAutoStart, make(chan *dbus.Call, 1), args...)
-	return &pending{call: call, cancel: cancel, ctx: ctx}
+func (l *link) sendTo(ctx context.Context, dest string, path dbus.ObjectPath, method string, fds int, args ...any) *pending {
+	p := &pending{wire: l.wire, reply: make(chan *dbus.Message, 1)}
+	p.ctx, p.cancel = context.WithTimeout(ctx, callTimeout)
+	p.serial, p.err = l.wire.call(dest, path, method, fds, p.reply, args...)
+	return p
+}
+
+// match asks a bus for signals. Should it refuse, those who wait for them look
+// again by themselves, a little later.
+func (l *link) match(rule string) {
+	_, _ = l.wire.call(busName, busPath, busName+".AddMatch", 0, nil, rule)
 }
 
 // tell sends a call to which no reply is wanted.
 func (l *link) tell(dest string, path dbus.ObjectPath, method string, args ...any) {
-	l.conn.Object(dest, path).Go(method, dbus.FlagNoAutoStart|dbus.FlagNoReplyExpected, nil, args...)
+	_, _ = l.wire.call(dest, path, method, 0, nil, args...) // nobody would read the error
+	_ = l.wire.flush()
 }
 
 // wait awaits the reply and stores its values. A missing reply is a
 // *noReplyError.
 func (p *pending) wait(into ...any) error {
 	defer p.cancel()
+	if p.err == nil {
+		p.err = p.wire.flush()
+	}
+	if p.err != nil {
+		return classify(p.ctx, p.err)
+	}
 	select {
-	case <-p.call.Done:
+	case m := <-p.reply:
+		return p.store(m, into)
 	case <-p.ctx.Done():
+		p.wire.forget(p.serial)
 		return &noReplyError{p.ctx.Err()}
+	case <-p.wire.done:
 	}
-	if p.call.Err != nil {
-		return classify(p.ctx, p.call.Err)
+	select {
+	case m := <-p.reply: // it came just before the end
+		return p.store(m, into)
+	default:
+		return &noReplyError{p.wire.ended()}
 	}
-	return p.call.Store(into...)
+}
+
+func (p *pending) store(m *dbus.Message, into []any) error {
+	p.sender, _ = m.Headers[dbus.FieldSender].Value().(string)
+	if m.Type == dbus.TypeError {
+		name, _ := m.Headers[dbus.FieldErrorName].Value().(string)
+		return dbus.Error{Name: name, Body: m.Body}
+	}
+	if len(into) == 0 {
+		return nil
+	}
+	return dbus.Store(m.Body, into...)
 }

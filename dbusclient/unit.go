@@ -34,19 +34,13 @@ func (c *Client) Open(ctx context.Context, name string) (*Unit, error) {
 	l := c.current()
 	u := c.unit(name)
 	c.pump.follow(u.path, u.follower)
-	follows := follow(ctx, l, u.path, name)
+	follow(l, u.path, name)
 	if l.addr.bus {
 		err := l.send(ctx, u.path, sdUnit+".Ref").wait()
 		u.referenced = err == nil
 		if err != nil && (isNoReply(err) || isNamed(err, errServiceGone, errNameNoOwner)) {
 			u.Close()
 			return nil, c.typed("open "+name, name, "", err)
-		}
-	}
-	for _, f := range follows {
-		if err := f.wait(); err != nil {
-			u.Close()
-			return nil, c.typed("follow "+name, name, "", err)
 		}
 	}
 	return u, nil
@@ -57,7 +51,7 @@ func (c *Client) Open(ctx context.Context, name string) (*Unit, error) {
 func (u *Unit) Close() {
 	u.c.pump.forget(u.path)
 	l := u.c.current()
-	if !l.addr.bus || !l.conn.Connected() {
+	if !l.addr.bus || l.wire.ended() != nil {
 		return
 	}
 	l.tell(busName, busPath, busName+".RemoveMatch", matchUnit(u.path))

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/unitward/unitward/unit/keeper"
@@ -13,6 +14,9 @@ import (
 )
 
 func main() {
+	// One thing happens after another here. More processors would only have
+	// threads look for work, which costs a twentieth of a short job.
+	runtime.GOMAXPROCS(1)
 	os.Exit(enter(os.Args))
 }
 

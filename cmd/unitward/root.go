@@ -21,7 +21,7 @@ type app struct {
 // execute runs one command line and returns the exit status.
 func execute(args []string, s streams) int {
 	a := &app{streams: s}
-	root := a.root()
+	root := a.root(args)
 	root.SetArgs(args)
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
@@ -32,7 +32,18 @@ func execute(args []string, s streams) int {
 	return exitOK
 }
 
-func (a *app) root() *cobra.Command {
+// verbs are the commands by their names.
+func (a *app) verbs() map[string]func() *cobra.Command {
+	return map[string]func() *cobra.Command{
+		"run": a.runCommand, "start": a.startCommand, "wait": a.waitCommand, "status": a.statusCommand,
+		"list": a.listCommand, "stop": a.stopCommand, "kill": a.killCommand, "pause": a.pauseCommand,
+		"resume": a.resumeCommand, "verify": a.verifyCommand, "doctor": a.doctorCommand,
+	}
+}
+
+// root is the command line's top. A verb that comes first is all that is made:
+// making the others takes longer than running one of them.
+func (a *app) root(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "unitward",
 		Short: "Run jobs as systemd units, and prove when they have ended",
@@ -54,10 +65,14 @@ func (a *app) root() *cobra.Command {
 	})
 	root.PersistentFlags().StringVar(&a.stateDir, "state-dir", "", "keep records in `DIR` (default $UNITWARD_STATE_DIR, or by user)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
-	root.AddCommand(
-		a.runCommand(), a.startCommand(), a.waitCommand(), a.statusCommand(), a.listCommand(),
-		a.stopCommand(), a.killCommand(), a.pauseCommand(), a.resumeCommand(), a.verifyCommand(), a.doctorCommand(),
-	)
+	verbs := a.verbs()
+	if len(args) > 0 && verbs[args[0]] != nil {
+		root.AddCommand(verbs[args[0]]())
+		return root
+	}
+	for _, verb := range verbs {
+		root.AddCommand(verb()) // cobra sorts them
+	}
 	return root
 }
 

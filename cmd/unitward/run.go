@@ -42,9 +42,12 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, args []string) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l.Connect(ctx, s.Manager)
 	sig := catchSignals()
 	defer sig.stop()
-	j, err := l.Start(sig.starting(), s, launch.Stdio{In: a.In, Out: a.Out, Err: a.Err})
+	sig.starting(ctx, cancel)
+	j, err := l.Start(ctx, s, launch.Stdio{In: a.In, Out: a.Out, Err: a.Err})
 	if err != nil {
 		l.Close()
 		if n := sig.first(); n != 0 {

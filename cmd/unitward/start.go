@@ -44,9 +44,11 @@ func (a *app) start(cmd *cobra.Command, o *jobOptions, args []string) error {
 		return err
 	}
 	defer l.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	l.Connect(ctx, s.Manager)
 	sig := catchSignals()
 	defer sig.stop()
-	ctx := sig.starting()
+	sig.starting(ctx, cancel)
 	j, err := l.Start(ctx, s, launch.Stdio{In: a.In, Out: a.Out, Err: a.Err})
 	if n := sig.first(); n != 0 && err != nil {
 		return &statusError{exitSignal + n}

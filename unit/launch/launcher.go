@@ -26,6 +26,8 @@ type Launcher struct {
 
 	mu      sync.Mutex
 	clients map[unit.Manager]*dbusclient.Client
+	// refused is why a Connect failed, until a start was told.
+	refused map[unit.Manager]error
 	cgroups *cgroup.Hierarchy
 }
 
@@ -49,7 +51,7 @@ func New(cfg Config) (*Launcher, error) {
 	}
 	self := unit.Process{PID: os.Getpid()}
 	self.StartTime, _ = keeper.StartTime(self.PID) // 0 is recognised by nobody
-	return &Launcher{cfg: cfg, store: s, host: readHost(), self: self, clients: map[unit.Manager]*dbusclient.Client{}}, nil
+	return &Launcher{cfg: cfg, store: s, host: readHost(), self: self, clients: map[unit.Manager]*dbusclient.Client{}, refused: map[unit.Manager]error{}}, nil
 }
 
 // Close ends the connections to the managers.
@@ -66,6 +68,11 @@ func (l *Launcher) Close() {
 func (l *Launcher) client(ctx context.Context, m unit.Manager) (*dbusclient.Client, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.dial(ctx, m)
+}
+
+// dial is client for who holds the lock.
+func (l *Launcher) dial(ctx context.Context, m unit.Manager) (*dbusclient.Client, error) {
 	if c := l.clients[m]; c != nil {
 		return c, nil
 	}

@@ -41,9 +41,9 @@ const (
 // *unit.AccessError, *unit.PropertyError, *unit.LimitsError, *unit.StartError,
 // the errors of package property, and *store.DirError.
 func (l *Launcher) Start(ctx context.Context, s *unit.Spec, io Stdio) (*Job, error) {
-	connected := l.connect(ctx, s.Manager)
+	l.Connect(ctx, s.Manager)
 	for try := 1; ; try++ {
-		j, err := l.start(ctx, connected, s, io)
+		j, err := l.start(ctx, s, io)
 		var taken *unit.ExistsError
 		var unitTaken *unit.UnitExistsError
 		if s.Name == "" && try < drawTries && (errors.As(err, &taken) || errors.As(err, &unitTaken)) {
@@ -53,23 +53,33 @@ func (l *Launcher) Start(ctx context.Context, s *unit.Spec, io Stdio) (*Job, err
 	}
 }
 
-// connect connects to the manager while the start's own ground is laid. The
-// function that it returns waits for the connection; it may be called again.
-func (l *Launcher) connect(ctx context.Context, m unit.Manager) func() (*dbusclient.Client, error) {
-	var c *dbusclient.Client
-	var err error
-	done := make(chan struct{})
+// Connect begins to connect to a manager and does not wait: what else a start
+// needs can be laid out meanwhile. Start awaits it, and has its error.
+func (l *Launcher) Connect(ctx context.Context, m unit.Manager) {
+	begun := make(chan struct{})
 	go func() {
-		defer close(done)
-		c, err = l.client(ctx, m)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		close(begun)
+		if l.clients[m] == nil && l.refused[m] == nil {
+			_, l.refused[m] = l.dial(ctx, m)
+		}
 	}()
-	return func() (*dbusclient.Client, error) {
-		<-done
-		return c, err
-	}
+	<-begun
 }
 
-func (l *Launcher) start(ctx context.Context, connected func() (*dbusclient.Client, error), s *unit.Spec, io Stdio) (*Job, error) {
+// connected awaits what Connect began.
+func (l *Launcher) connected(ctx context.Context, m unit.Manager) (*dbusclient.Client, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.refused[m]; err != nil {
+		delete(l.refused, m) // the next start looks again
+		return nil, err
+	}
+	return l.dial(ctx, m)
+}
+
+func (l *Launcher) start(ctx context.Context, s *unit.Spec, io Stdio) (*Job, error) {
 	rec := l.record(s)
 	if s.Name != "" {
 		if err := l.reclaim(ctx, rec.Name); err != nil {
@@ -81,7 +91,13 @@ func (l *Launcher) start(ctx context.Context, connected func() (*dbusclient.Clie
 		return nil, err
 	}
 	j := &Job{l: l, rec: rec, entry: entry}
-	if err := j.launch(ctx, connected, s, io); err != nil {
+	// While the manager is being connected to. What it says of itself is
+	// added before the start.
+	err = entry.Put(rec)
+	if err == nil {
+		err = j.launch(ctx, s, io)
+	}
+	if err != nil {
 		var unknown *unit.UnknownOutcomeError
 		if !errors.As(err, &unknown) {
 			j.removeLeft()
@@ -165,11 +181,11 @@ func recorded(command []string) []string {
 }
 
 // launch makes the unit and fills in who the job turned out to be.
-func (j *Job) launch(ctx context.Context, connected func() (*dbusclient.Client, error), s *unit.Spec, io Stdio) (err error) {
+func (j *Job) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error) {
 	if err := j.watchLifetime(s); err != nil {
 		return err
 	}
-	if j.client, err = connected(); err != nil {
+	if j.client, err = j.l.connected(ctx, s.Manager); err != nil {
 		return err
 	}
 	if s.RequireLimits {

@@ -1,0 +1,317 @@
+package dbusclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+	"golang.org/x/sys/unix"
+)
+
+// wire is one D-Bus connection. Messages are encoded and decoded by godbus;
+// how they travel is our own: what is sent goes out together when the first
+// answer is awaited, and many messages come in by one read. godbus's own
+// connection needs a system call for each part of each message, which in a
+// program that lives ten milliseconds was a tenth of them.
+type wire struct {
+	conn *net.UnixConn
+	// deliver takes every signal, in order, on the goroutine that reads: it
+	// must not wait.
+	deliver func(iface, member string, s *dbus.Signal)
+	// done is closed when the connection has ended; err then says why.
+	done chan struct{}
+	// buf holds what was read and not consumed. It is the reader's own.
+	buf []byte
+
+	mu     sync.Mutex
+	serial uint32
+	out    []byte
+	waits  map[uint32]chan<- *dbus.Message
+	err    error
+}
+
+const (
+	// maxMessage is the specification's bound of a message in bytes ("Message
+	// Format").
+	maxMessage = 1 << 27
+	// firstRead is how much room a read has at first; it grows with messages.
+	firstRead = 16 << 10
+	// fixedHeader is the part of the header that tells the message's length.
+	fixedHeader = 16
+)
+
+var errClosed = errors.New("the connection is closed")
+
+// dialWire connects to a unix socket and authenticates as uid. It waits for
+// the other side's consent only when an answer is awaited: see start.
+func dialWire(ctx context.Context, path string, uid int, deliver func(iface, member string, s *dbus.Signal)) (*wire, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) {
+			err = op.Err
+		}
+		return nil, err
+	}
+	w := &wire{
+		conn: c.(*net.UnixConn), deliver: deliver, done: make(chan struct{}),
+		waits: map[uint32]chan<- *dbus.Message{}, buf: make([]byte, 0, firstRead),
+		// All of it in one piece, as sd-bus does ("Authentication Protocol"):
+		// what follows BEGIN are messages, whether or not OK was read yet.
+		out: fmt.Appendf(make([]byte, 0, 4<<10), "\x00AUTH EXTERNAL %x\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n", fmt.Append(nil, uid)),
+	}
+	return w, nil
+}
+
+// start sends what is to be sent, awaits the other side's consent and begins
+// to read. The error is that of ctx when it ends first.
+func (w *wire) start(ctx context.Context) error {
+	deadline, _ := ctx.Deadline()
+	w.conn.SetDeadline(deadline)
+	stop := context.AfterFunc(ctx, func() { w.conn.SetDeadline(time.Unix(1, 0)) })
+	err := w.flush()
+	if err == nil {
+		err = w.consent()
+	}
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		w.Close()
+		return err
+	}
+	w.conn.SetDeadline(time.Time{})
+	go w.read()
+	return nil
+}
+
+// consent reads the answers to the authentication.
+func (w *wire) consent() error {
+	for _, want := range []string{"OK ", "AGREE_UNIX_FD"} {
+		for {
+			line, rest, ok := bytes.Cut(w.buf, []byte("\r\n"))
+			if ok {
+				if !bytes.HasPrefix(line, []byte(want)) {
+					return fmt.Errorf("the other side answered %q to the authentication", line)
+				}
+				w.consume(len(w.buf) - len(rest))
+				break
+			}
+			if len(w.buf) > 4<<10 {
+				return errors.New("the other side does not speak D-Bus")
+			}
+			if err := w.more(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// more reads what is there, at least a byte.
+func (w *wire) more() error {
+	if len(w.buf) == cap(w.buf) {
+		w.buf = append(make([]byte, 0, 2*cap(w.buf)), w.buf...)
+	}
+	n, err := w.conn.Read(w.buf[len(w.buf):cap(w.buf)])
+	w.buf = w.buf[:len(w.buf)+n]
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+func (w *wire) consume(n int) {
+	w.buf = w.buf[:copy(w.buf, w.buf[n:])]
+}
+
+func (w *wire) read() {
+	for {
+		n, err := frame(w.buf)
+		if err == nil && n > 0 {
+			err = w.receive(w.buf[:n])
+			w.consume(n)
+		} else if err == nil {
+			err = w.more()
+		}
+		if err != nil {
+			w.end(err)
+			return
+		}
+	}
+}
+
+// frame is the length of the message that b begins with; 0 while it is not
+// all there.
+func frame(b []byte) (int, error) {
+	if len(b) < fixedHeader {
+		return 0, nil
+	}
+	var order binary.ByteOrder
+	switch b[0] {
+	case 'l':
+		order = binary.LittleEndian
+	case 'B':
+		order = binary.BigEndian
+	default:
+		return 0, fmt.Errorf("a message begins with byte %#x", b[0])
+	}
+	body, fields := uint64(order.Uint32(b[4:])), uint64(order.Uint32(b[12:]))
+	n := fixedHeader + (fields+7)&^7 + body
+	if n > maxMessage {
+		return 0, fmt.Errorf("a message of %d bytes came: at most %d are allowed", n, maxMessage)
+	}
+	if uint64(len(b)) < n {
+		return 0, nil
+	}
+	return int(n), nil
+}
+
+func (w *wire) receive(b []byte) error {
+	m, err := decode(b)
+	if err != nil {
+		return err
+	}
+	switch m.Type {
+	case dbus.TypeSignal:
+		s := &dbus.Signal{Body: m.Body}
+		s.Sender, _ = m.Headers[dbus.FieldSender].Value().(string)
+		s.Path, _ = m.Headers[dbus.FieldPath].Value().(dbus.ObjectPath)
+		iface, _ := m.Headers[dbus.FieldInterface].Value().(string)
+		member, _ := m.Headers[dbus.FieldMember].Value().(string)
+		s.Name = iface + "." + member
+		w.deliver(iface, member, s)
+	case dbus.TypeMethodReply, dbus.TypeError:
+		serial, _ := m.Headers[dbus.FieldReplySerial].Value().(uint32)
+		w.mu.Lock()
+		ch := w.waits[serial]
+		delete(w.waits, serial)
+		w.mu.Unlock()
+		if ch != nil {
+			ch <- m // it has room for one
+		}
+	}
+	return nil // nobody may call us
+}
+
+// decode is godbus's own, which can panic on what is no message.
+func decode(b []byte) (m *dbus.Message, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a message cannot be decoded: %v", p)
+		}
+	}()
+	return dbus.DecodeMessage(bytes.NewReader(b))
+}
+
+// call puts a method call into the buffer of what is to be sent and returns
+// where its reply will come; nil wants none. fds is how many descriptors are
+// among the arguments, which godbus tells too late. The error is a message that
+// cannot be encoded, or the connection's end.
+func (w *wire) call(dest string, path dbus.ObjectPath, method string, fds int, reply chan<- *dbus.Message, args ...any) (uint32, error) {
+	i := len(method) - 1
+	for i > 0 && method[i] != '.' {
+		i--
+	}
+	m := dbus.Message{
+		Type: dbus.TypeMethodCall, Flags: dbus.FlagNoAutoStart, Body: args,
+		Headers: map[dbus.HeaderField]dbus.Variant{
+			dbus.FieldPath: dbus.MakeVariant(path), dbus.FieldMember: dbus.MakeVariant(method[i+1:]),
+			dbus.FieldInterface: dbus.MakeVariant(method[:i]), dbus.FieldDestination: dbus.MakeVariant(dest),
+		},
+	}
+	if reply == nil {
+		m.Flags |= dbus.FlagNoReplyExpected
+	}
+	if len(args) > 0 {
+		m.Headers[dbus.FieldSignature] = dbus.MakeVariant(dbus.SignatureOf(args...))
+	}
+	if fds > 0 {
+		m.Headers[dbus.FieldUnixFDs] = dbus.MakeVariant(uint32(fds))
+	}
+	var b bytes.Buffer
+	sent, err := m.EncodeToWithFDs(&b, binary.LittleEndian)
+	if err != nil {
+		return 0, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return 0, w.err
+	}
+	w.serial++
+	binary.LittleEndian.PutUint32(b.Bytes()[8:], w.serial)
+	if reply != nil {
+		w.waits[w.serial] = reply
+	}
+	if fds == 0 {
+		w.out = append(w.out, b.Bytes()...)
+		return w.serial, nil
+	}
+	// Descriptors travel with a byte of their own message and no other's.
+	if err := w.flushLocked(); err != nil {
+		return 0, err
+	}
+	oob := unix.UnixRights(sent...)
+	n, _, err := w.conn.WriteMsgUnix(b.Bytes(), oob, nil)
+	if err == nil && n < b.Len() {
+		_, err = w.conn.Write(b.Bytes()[n:])
+	}
+	runtime.KeepAlive(args)
+	return w.serial, err
+}
+
+// flush sends what is to be sent.
+func (w *wire) flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.flushLocked()
+}
+
+func (w *wire) flushLocked() error {
+	if w.err != nil || len(w.out) == 0 {
+		return w.err
+	}
+	_, err := w.conn.Write(w.out)
+	w.out = w.out[:0]
+	return err
+}
+
+// forget gives up on a reply.
+func (w *wire) forget(serial uint32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.waits, serial)
+}
+
+// Close ends the connection. It can be called again.
+func (w *wire) Close() error {
+	w.end(errClosed)
+	return nil
+}
+
+func (w *wire) end(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return
+	}
+	w.err, w.waits = err, map[uint32]chan<- *dbus.Message{}
+	w.conn.Close()
+	close(w.done)
+}
+
+// ended is nil while the connection stands.
+func (w *wire) ended() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
