@@ -261,19 +261,9 @@ func (u *Unit) Carries(ctx context.Context, nonce string) (bool, error) {
 	return strings.Contains(v.String(), nonce) || strings.Contains(w.String(), nonce), nil
 }
 
-// Who names the processes of a unit that a signal is for.
-type Who string
-
-const (
-	// WhoMain is the main process.
-	WhoMain Who = "main"
-	// WhoAll is every process of the unit.
-	WhoAll Who = "all"
-)
-
 // Kill sends a signal to processes of the unit. The error is a
 // *unit.EndedError when there is none.
-func (u *Unit) Kill(ctx context.Context, who Who, signal int) error {
+func (u *Unit) Kill(ctx context.Context, who unit.Who, signal int) error {
 	op := "signal " + u.name
 	err := u.c.current().send(ctx, sdPath, sdMgr+".KillUnit", u.name, string(who), int32(signal)).wait()
 	if isNamed(err, errNoSuchProcess, errNoSuchUnit, errNotLoaded) {

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
+	"github.com/unitward/unitward/unit"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/unit/launch"
 	"github.com/unitward/unitward/verify"
 )
@@ -21,7 +21,7 @@ func (a *app) killCommand() *cobra.Command {
 		ValidArgsFunction: a.completeNames,
 	}
 	cmd.Flags().StringVarP(&signal, "signal", "s", "TERM", "send `SIGNAL`, a name or a number")
-	cmd.Flags().StringVar(&who, "who", string(dbusclient.WhoMain), "send it to `main|all`")
+	cmd.Flags().StringVar(&who, "who", string(unit.WhoMain), "send it to `main|all`")
 	cmd.RegisterFlagCompletionFunc("signal", cobra.FixedCompletions(signalNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("who", cobra.FixedCompletions([]string{"main", "all"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -29,11 +29,11 @@ func (a *app) killCommand() *cobra.Command {
 		if !ok {
 			return &usageError{"cannot send " + quote(signal) + ": no such signal", "give a name such as INT, or a number from 1 to 64"}
 		}
-		if who != string(dbusclient.WhoMain) && who != string(dbusclient.WhoAll) {
+		if who != string(unit.WhoMain) && who != string(unit.WhoAll) {
 			return usage("cannot use --who %s: main or all is expected", quote(who))
 		}
 		return a.each(args, func(ctx context.Context, j *launch.Job) error {
-			return j.Signal(ctx, dbusclient.Who(who), n)
+			return j.Signal(ctx, unit.Who(who), n)
 		})
 	}
 	return cmd

@@ -65,7 +65,7 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, args []string) error {
 	}
 	kept := s.Leftovers == unit.LeftoversKeep
 	if kept && !rep.Tree.Empty {
-		if err := j.Keep(context.Background()); err != nil {
+		if err := j.Keep(); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/launch"
 )
@@ -115,9 +114,9 @@ func (s *signals) attend(j *launch.Job, spec *unit.Spec) (unit.Report, error) {
 				begin(func(ctx context.Context) (unit.Report, error) { return j.Interrupt(ctx, min(grace, spec.Grace)) })
 				continue
 			}
-			who := dbusclient.WhoMain
+			who := unit.WhoMain
 			if num == unix.SIGINT || num == unix.SIGQUIT {
-				who = dbusclient.WhoAll
+				who = unit.WhoAll
 			}
 			// A job that has just ended needs no signal: the wait will say so.
 			_ = j.Forward(ctx, who, int(num))

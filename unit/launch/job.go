@@ -2,15 +2,12 @@ package launch
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/fallback/cgroup"
 	"github.com/unitward/unitward/unit"
-	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/unit/store"
 	"github.com/unitward/unitward/verify"
 )
@@ -21,18 +18,9 @@ type Job struct {
 	l     *Launcher
 	rec   *unit.Record
 	entry *store.Entry
-	// client and unit are nil for a sealed job, and while the manager cannot
-	// be reached; unreached then says why.
-	client    *dbusclient.Client
-	unit      *dbusclient.Unit
-	unreached string
-	guard     *keeper.Guard
-	watch     *cgroup.Watch
-	last      look
-	// started is true once this process has done all of the job's start.
-	started bool
-	// fresh is true from the start of the job to the first wait for it.
-	fresh bool
+	// held is nil for a job that is sealed, or not of this host, boot or user.
+	held backend
+	last look
 }
 
 // look is one look at a job.
@@ -40,6 +28,7 @@ type look struct {
 	o       verify.Observation
 	v       verify.Verdict
 	reading dbusclient.Reading
+	usage   unit.Usage
 }
 
 // Open finds a job by its name. A manager that cannot be reached is no error:
@@ -54,13 +43,7 @@ func (l *Launcher) Open(ctx context.Context, name string) (*Job, error) {
 	if rec.Sealed != nil || j.identity().State != verify.IdentitySame {
 		return j, nil
 	}
-	j.client, err = l.client(ctx, rec.Identity.Manager)
-	if err == nil {
-		j.unit, err = j.client.Open(ctx, rec.Identity.Unit)
-	}
-	if err != nil {
-		j.unreached = err.Error()
-	}
+	j.held = l.openService(ctx, j)
 	return j, nil
 }
 
@@ -69,14 +52,8 @@ func (l *Launcher) Names() ([]string, error) { return l.store.Names() }
 
 // Close lets go of the job. One of lifetime call ends with it.
 func (j *Job) Close() {
-	if j.watch != nil {
-		j.watch.Close()
-	}
-	if j.unit != nil {
-		j.unit.Close()
-	}
-	if j.guard != nil {
-		j.guard.Close()
+	if j.held != nil {
+		j.held.close()
 	}
 	j.entry.Close()
 }
@@ -101,16 +78,10 @@ func (j *Job) identity() verify.Identity {
 	return verify.Identity{State: verify.IdentitySame}
 }
 
-// abandoned is true when the record will not be completed by its launcher.
-func (j *Job) abandoned() bool {
-	if j.rec.Identity.InvocationID != "" {
-		return false
-	}
-	if j.rec.Launcher == j.l.self {
-		return j.started // by us, who will not learn more
-	}
-	started, err := keeper.StartTime(j.rec.Launcher.PID)
-	return errors.Is(err, fs.ErrNotExist) || err == nil && started != j.rec.Launcher.StartTime
+// group is the job's recorded cgroup. It is asked for only where there is a
+// hierarchy.
+func (j *Job) group() *cgroup.Group {
+	return j.l.hierarchy().Recorded(j.rec.Identity.Cgroup, j.rec.Identity.CgroupInode)
 }
 
 // observe looks at the job once, at everything there is to look at.
@@ -118,34 +89,15 @@ func (j *Job) observe(ctx context.Context, depth dbusclient.Depth) look {
 	id := j.rec.Identity
 	lk := look{o: verify.Observation{
 		Name: j.rec.Name, Isolation: id.Isolation, InvocationID: id.InvocationID,
-		At: now(), Identity: j.identity(), Abandoned: j.abandoned(),
+		At: now(), Identity: j.identity(),
 	}}
-	o := &lk.o
-	o.Unit.TasksCurrent = verify.TasksUnset
-	o.Unit.Err = j.unreached
-	if o.Identity.State == verify.IdentitySame {
-		// The unit first, then the recorder, then the cgroup: a recorder or
-		// a member that an earlier answer missed is still there to be seen.
-		if j.unit != nil {
-			lk.reading = j.unit.Read(ctx, depth)
-			o.Unit = lk.reading.Unit
-		}
+	lk.o.Unit.TasksCurrent = verify.TasksUnset
+	if j.held != nil {
+		j.held.observe(ctx, depth, &lk)
+	} else {
+		j.recorded(&lk.o)
 	}
-	if j.rec.Recorder {
-		// A record that cannot be believed is no evidence.
-		o.Recorded, _ = j.entry.Recorded()
-		if o.Recorded != nil && id.InvocationID == "" {
-			// The unit ended before its identity could be read. Its recorder,
-			// which is ours and was told of this directory by this start
-			// alone, knows it.
-			j.rec.Identity.InvocationID = o.Recorded.InvocationID
-			o.InvocationID = o.Recorded.InvocationID
-		}
-	}
-	if h := j.l.hierarchy(); h != nil && id.Cgroup != "" && o.Identity.State == verify.IdentitySame {
-		o.Cgroup = h.Recorded(id.Cgroup, id.CgroupInode).Read()
-	}
-	lk.v = verify.Judge(*o)
+	lk.v = verify.Judge(lk.o)
 	j.last = lk
 	return lk
 }
@@ -177,46 +129,41 @@ func (j *Job) Verify(ctx context.Context) (unit.Report, error) {
 	return j.settle(ctx, lk)
 }
 
-// adopt completes a record whose start was never answered: the unit is ours
-// when it carries the nonce.
 func (j *Job) adopt(ctx context.Context) error {
-	if j.rec.Identity.InvocationID != "" || j.unit == nil {
+	if j.held == nil {
 		return nil
 	}
-	ours, err := j.unit.Carries(ctx, j.rec.Identity.Nonce)
-	if err != nil {
-		return err
-	}
-	if !ours {
-		return nil
-	}
-	return j.identify(ctx, &unit.Spec{})
+	return j.held.adopt(ctx)
 }
 
 // settle makes the report of a look, and seals it when it is confirmed: the
 // evidence is gone once the unit is unloaded.
 func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
-	j.noteSteps(lk)
+	if lk.v.Confirmed {
+		j.noteSteps(lk)
+	}
 	rep := j.report(lk)
 	if !lk.v.Confirmed {
 		return rep, nil
 	}
-	if lk.o.Unit.Read && lk.reading.ActiveState == "active" && lk.reading.InvocationID == j.rec.Identity.InvocationID {
-		// RemainAfterExit= kept an empty unit; it has told what it knew.
-		if err := j.unit.Stop(ctx); err != nil {
+	if j.held != nil {
+		if err := j.held.release(ctx, lk); err != nil {
 			return rep, err
 		}
 	}
-	if j.guard != nil {
-		j.guard.Release() // it ends while the report is written
-	}
 	durable := j.rec.Lifetime != unit.LifetimeCall
 	rec, err := j.entry.Update(durable, func(rec *unit.Record) {
-		if rec.Sealed == nil {
-			rec.Identity, rec.StartedAt, rec.Limits = j.rec.Identity, j.rec.StartedAt, j.rec.Limits
-			rec.Stop = j.rec.Stop
-			rec.Sealed = &rep
+		if rec.Sealed != nil {
+			return
 		}
+		if rec.Stop.RequestedAt != nil && j.rec.Stop.RequestedAt == nil {
+			// Another process ended the job while this one watched.
+			j.rec.Stop = rec.Stop
+			j.noteSteps(lk)
+			rep = j.report(lk)
+		}
+		rec.Identity, rec.StartedAt, rec.Limits, rec.Stop = j.rec.Identity, j.rec.StartedAt, j.rec.Limits, j.rec.Stop
+		rec.Sealed = &rep
 	})
 	if err != nil {
 		return rep, err
@@ -236,6 +183,6 @@ func (j *Job) removeLeft() {
 
 func (j *Job) report(lk look) unit.Report {
 	rep := j.rec.Report(lk.o, lk.v)
-	rep.Usage.CPUNanoseconds, rep.Usage.MemoryPeak = lk.reading.CPUUsage, lk.reading.MemoryPeak
+	rep.Usage = lk.usage
 	return rep
 }

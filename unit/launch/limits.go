@@ -61,15 +61,15 @@ func (l *Launcher) controllers(c *dbusclient.Client) (have []string, why string)
 }
 
 // readLimits reads back what the kernel holds of the limits that were asked.
-func (j *Job) readLimits(asked []unit.LimitAsked, id unit.Identity) []unit.Limit {
+func (j *Job) readLimits(c *dbusclient.Client, asked []unit.LimitAsked, id unit.Identity) []unit.Limit {
 	var out []unit.Limit
 	for _, a := range asked {
-		out = append(out, j.readLimit(a, id))
+		out = append(out, j.readLimit(c, a, id))
 	}
 	return out
 }
 
-func (j *Job) readLimit(a unit.LimitAsked, id unit.Identity) unit.Limit {
+func (j *Job) readLimit(c *dbusclient.Client, a unit.LimitAsked, id unit.Identity) unit.Limit {
 	lim := unit.Limit{Name: a.Name, Asked: a.Value}
 	controller, file := controllerOf(a.Name)
 	h := j.l.hierarchy()
@@ -86,7 +86,7 @@ func (j *Job) readLimit(a unit.LimitAsked, id unit.Identity) unit.Limit {
 	case id.CgroupInode == 0 || g.Read().State == verify.CgroupGone:
 		// It held for as long as the job lived, if the manager has the
 		// controller to give.
-		have, _ := j.l.controllers(j.client)
+		have, _ := j.l.controllers(c)
 		lim.Applied = slices.Contains(have, controller)
 		lim.Found = "not read: the job ended first"
 	case errors.Is(err, fs.ErrNotExist):

@@ -8,22 +8,22 @@ import (
 
 // Pause freezes every process of the job. The errors are those of Signal.
 func (j *Job) Pause(ctx context.Context) error {
-	return j.act(ctx, "pause", func(u *dbusclient.Unit) error { return u.Freeze(ctx) })
+	return j.act(ctx, "pause", func(b backend) error { return b.pause(ctx) })
 }
 
 // Resume lets a paused job go on. The errors are those of Signal.
 func (j *Job) Resume(ctx context.Context) error {
-	return j.act(ctx, "resume", func(u *dbusclient.Unit) error { return u.Thaw(ctx) })
+	return j.act(ctx, "resume", func(b backend) error { return b.resume(ctx) })
 }
 
 // act looks at the job and does something to it when it is still the one
 // that was recorded.
-func (j *Job) act(ctx context.Context, op string, do func(*dbusclient.Unit) error) error {
+func (j *Job) act(ctx context.Context, op string, do func(backend) error) error {
 	if j.rec.Sealed == nil {
 		j.observe(ctx, dbusclient.DepthVerdict)
 	}
 	if err := j.actable(op); err != nil {
 		return err
 	}
-	return do(j.unit)
+	return do(j.held)
 }

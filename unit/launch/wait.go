@@ -52,37 +52,35 @@ func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
 	}
 	timer := time.NewTicker(tick)
 	defer timer.Stop()
-	if j.fresh && j.unit.GoesOn() {
-		// It was started just now and nothing has happened yet: there is
-		// nothing to look at before something does.
+	if j.held != nil && j.held.quiet() {
+		changed, _ := j.held.sources(look{})
 		select {
 		case <-ctx.Done():
-		case <-j.unit.Changed():
+		case <-changed:
 		case <-timer.C:
 		}
 	}
-	j.fresh = false
 	for {
-		depth := dbusclient.DepthVerdict
-		if j.l.hierarchy() == nil {
-			depth = dbusclient.DepthAll // the manager is the only witness
-		}
-		lk := j.observe(ctx, depth)
+		lk := j.observe(ctx, dbusclient.DepthVerdict)
 		if reached(fact, lk.v) || lk.v.Confirmed || hopeless(lk) {
 			return j.settle(ctx, lk)
 		}
-		changed, emptied := j.sources(lk)
+		var changed, emptied <-chan struct{}
+		if j.held != nil {
+			changed, emptied = j.held.sources(lk)
+		}
 		select {
 		case <-ctx.Done():
 			return j.report(lk), ctx.Err()
 		case <-changed:
 		case _, open := <-emptied:
 			if !open {
-				j.watch.Close()
-				j.watch = nil
+				j.held.unwatch()
 			}
 		case <-timer.C:
-			j.reach(ctx)
+			if j.held != nil {
+				j.held.reach(ctx)
+			}
 		}
 	}
 }
@@ -101,43 +99,4 @@ func reached(fact Fact, v verify.Verdict) bool {
 // lost, and no process is left to wait for.
 func hopeless(lk look) bool {
 	return lk.v.Lost && (lk.v.Tree.Empty || lk.o.Cgroup.State != verify.CgroupPopulated)
-}
-
-// sources are the channels that tell of a change. The cgroup is watched once
-// the main process has ended, since the manager signals nothing more then.
-func (j *Job) sources(lk look) (changed, emptied <-chan struct{}) {
-	if j.unit != nil {
-		changed = j.unit.Changed()
-	}
-	if lk.o.Cgroup.State == verify.CgroupPopulated && (lk.v.Exit.Known || lk.v.Lost) && j.watch == nil {
-		id := j.rec.Identity
-		if w, err := j.l.hierarchy().Recorded(id.Cgroup, id.CgroupInode).Watch(); err == nil {
-			j.watch = w
-			closed := make(chan struct{}, 1)
-			closed <- struct{}{} // it may have emptied before the watch began
-			return changed, closed
-		}
-	}
-	if j.watch != nil {
-		emptied = j.watch.C
-	}
-	return changed, emptied
-}
-
-// reach tries again to reach a manager that was not there.
-func (j *Job) reach(ctx context.Context) {
-	if j.unit != nil || j.rec.Sealed != nil {
-		return
-	}
-	c, err := j.l.client(ctx, j.rec.Identity.Manager)
-	if err != nil {
-		j.unreached = err.Error()
-		return
-	}
-	u, err := c.Open(ctx, j.rec.Identity.Unit)
-	if err != nil {
-		j.unreached = err.Error()
-		return
-	}
-	j.client, j.unit, j.unreached = c, u, ""
 }

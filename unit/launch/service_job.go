@@ -1,0 +1,336 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/fallback/cgroup"
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/verify"
+)
+
+// service is a job that systemd holds as a service.
+type service struct {
+	j *Job
+	// client and unit are nil while the manager cannot be reached; unreached
+	// then says why.
+	client    *dbusclient.Client
+	unit      *dbusclient.Unit
+	unreached string
+	guard     *keeper.Guard
+	watch     *cgroup.Watch
+	// started is true once this process has done all of the job's start.
+	started bool
+	// fresh is true from the start of the job to the first wait for it.
+	fresh bool
+}
+
+// openService finds the unit of a record. A manager that cannot be reached is
+// no error: what is seen will say so.
+func (l *Launcher) openService(ctx context.Context, j *Job) *service {
+	u := &service{j: j}
+	var err error
+	if u.client, err = l.client(ctx, j.rec.Identity.Manager); err == nil {
+		u.unit, err = u.client.Open(ctx, j.rec.Identity.Unit)
+	}
+	if err != nil {
+		u.unreached = err.Error()
+	}
+	return u
+}
+
+func (u *service) close() {
+	u.unwatch()
+	if u.unit != nil {
+		u.unit.Close()
+	}
+	if u.guard != nil {
+		u.guard.Close()
+	}
+}
+
+// abandoned is true when the record will not be completed by its launcher.
+func (u *service) abandoned() bool {
+	rec := u.j.rec
+	if rec.Identity.InvocationID != "" {
+		return false
+	}
+	if rec.Launcher == u.j.l.self {
+		return u.started // by us, who will not learn more
+	}
+	return gone(rec.Launcher)
+}
+
+// gone is true when a recorded process is known to have ended.
+func gone(p unit.Process) bool {
+	started, err := keeper.StartTime(p.PID)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && started != p.StartTime
+}
+
+func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look) {
+	o, rec := &lk.o, u.j.rec
+	o.Abandoned = u.abandoned()
+	o.Unit.Err = u.unreached
+	// The unit first, then the recorder, then the cgroup: a recorder or a
+	// member that an earlier answer missed is still there to be seen.
+	if u.j.l.hierarchy() == nil {
+		depth = dbusclient.DepthAll // the manager is the only witness
+	}
+	if u.unit != nil {
+		lk.reading = u.unit.Read(ctx, depth)
+		o.Unit = lk.reading.Unit
+		lk.usage.CPUNanoseconds, lk.usage.MemoryPeak = lk.reading.CPUUsage, lk.reading.MemoryPeak
+	}
+	u.j.recorded(o)
+	if h, id := u.j.l.hierarchy(), rec.Identity; h != nil && id.Cgroup != "" {
+		o.Cgroup = h.Recorded(id.Cgroup, id.CgroupInode).Read()
+	}
+}
+
+// recorded reads what the job's recorder wrote down.
+func (j *Job) recorded(o *verify.Observation) {
+	if !j.rec.Recorder {
+		return
+	}
+	// A record that cannot be believed is no evidence.
+	o.Recorded, _ = j.entry.Recorded()
+	if o.Recorded != nil && j.rec.Identity.InvocationID == "" {
+		// The unit ended before its identity could be read. Its recorder,
+		// which is ours and was told of this directory by this start alone,
+		// knows it.
+		j.rec.Identity.InvocationID = o.Recorded.InvocationID
+		o.InvocationID = o.Recorded.InvocationID
+	}
+}
+
+// adopt: the unit is ours when it carries the nonce.
+func (u *service) adopt(ctx context.Context) error {
+	if u.j.rec.Identity.InvocationID != "" || u.unit == nil {
+		return nil
+	}
+	ours, err := u.unit.Carries(ctx, u.j.rec.Identity.Nonce)
+	if err != nil || !ours {
+		return err
+	}
+	return u.identify(ctx, &unit.Spec{})
+}
+
+func (u *service) quiet() bool {
+	fresh := u.fresh
+	u.fresh = false
+	return fresh && u.unit.GoesOn()
+}
+
+// sources: the cgroup is watched once the main process has ended, since the
+// manager signals nothing more then.
+func (u *service) sources(lk look) (changed, emptied <-chan struct{}) {
+	if u.unit != nil {
+		changed = u.unit.Changed()
+	}
+	if u.watch == nil && lk.o.Cgroup.State == verify.CgroupPopulated && (lk.v.Exit.Known || lk.v.Lost) {
+		if w, err := u.j.group().Watch(); err == nil {
+			u.watch = w
+			return changed, atOnce() // it may have emptied before the watch began
+		}
+	}
+	if u.watch != nil {
+		emptied = u.watch.C
+	}
+	return changed, emptied
+}
+
+func (u *service) unwatch() {
+	if u.watch != nil {
+		u.watch.Close()
+		u.watch = nil
+	}
+}
+
+// atOnce is a channel that has something to tell.
+func atOnce() <-chan struct{} {
+	c := make(chan struct{}, 1)
+	c <- struct{}{}
+	return c
+}
+
+func (u *service) reach(ctx context.Context) {
+	if u.unit != nil {
+		return
+	}
+	c, err := u.j.l.client(ctx, u.j.rec.Identity.Manager)
+	if err != nil {
+		u.unreached = err.Error()
+		return
+	}
+	found, err := c.Open(ctx, u.j.rec.Identity.Unit)
+	if err != nil {
+		u.unreached = err.Error()
+		return
+	}
+	u.client, u.unit, u.unreached = c, found, ""
+}
+
+func (u *service) actable(op string, lk look) error {
+	o, rec := lk.o, u.j.rec
+	switch {
+	case o.Cgroup.State == verify.CgroupReplaced:
+		return &unit.IdentityError{Name: rec.Name, Detail: "another cgroup stands at " + o.Cgroup.Path}
+	case u.unit == nil:
+		return errors.New("cannot " + op + " job " + rec.Name + ": " + u.unreached)
+	case !o.Unit.Read:
+		return errors.New("cannot " + op + " job " + rec.Name + ": " + o.Unit.Err)
+	case o.Unit.LoadState != "loaded", o.Unit.InvocationID == "":
+		return &unit.EndedError{Op: op, Name: rec.Name}
+	case o.Unit.InvocationID != rec.Identity.InvocationID:
+		return &unit.IdentityError{Name: rec.Name, Detail: "InvocationID is " + o.Unit.InvocationID + ", recorded was " + rec.Identity.InvocationID}
+	}
+	return nil
+}
+
+// terminate: StopUnit also wakes what is stopped, and starts the manager's own
+// clock for SIGKILL, which runs on when we are dead; it is TimeoutStopSec=, so
+// a longer grace has to do without as long as it can.
+func (u *service) terminate(ctx context.Context, signal int, grace time.Duration) (string, error) {
+	if grace <= u.j.rec.Grace {
+		return "StopUnit", u.unit.Stop(ctx)
+	}
+	err := u.unit.Kill(ctx, unit.WhoAll, signal)
+	if err == nil {
+		err = u.unit.Kill(ctx, unit.WhoAll, int(unix.SIGCONT))
+	}
+	var ended *unit.EndedError
+	if errors.As(err, &ended) {
+		err = nil
+	}
+	return "KillUnit all", err
+}
+
+// kill ends every member by cgroup.kill, which the manager writes (systemd
+// 250) and so do we. A unit of the name that is not the job's is left alone;
+// what is in the recorded cgroup is the job's all the same.
+func (u *service) kill(ctx context.Context, lk look) string {
+	detail := "cgroup.kill"
+	if u.actable("stop", lk) == nil {
+		// The order matters: a unit that is to stop starts nothing any more.
+		if err := u.unit.Stop(ctx); err != nil {
+			detail = err.Error()
+		}
+		if err := u.unit.Kill(ctx, unit.WhoAll, sigKill); err != nil {
+			var ended *unit.EndedError
+			if !errors.As(err, &ended) {
+				detail = err.Error()
+			}
+		}
+	}
+	if u.j.rec.Identity.CgroupInode != 0 {
+		err := u.j.group().Kill()
+		switch {
+		case err == nil:
+		case errors.Is(err, fs.ErrNotExist):
+			detail = "KillUnit all" // gone, or a kernel before 5.14
+		default:
+			detail = err.Error()
+		}
+	}
+	return detail
+}
+
+func (u *service) signal(ctx context.Context, who unit.Who, signal int) error {
+	return u.unit.Kill(ctx, who, signal)
+}
+
+// forward: while the connection is down it tries again, for a while: a signal
+// that comes twice does less harm than one that is lost.
+func (u *service) forward(ctx context.Context, who unit.Who, signal int) error {
+	tried, cancel := context.WithTimeout(ctx, forwardWait)
+	defer cancel()
+	for pause := 10 * time.Millisecond; ; pause *= 2 {
+		err := u.unit.Kill(tried, who, signal)
+		var unknown *unit.UnknownOutcomeError
+		if !errors.As(err, &unknown) {
+			return err
+		}
+		select {
+		case <-tried.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (u *service) pause(ctx context.Context) error { return u.unit.Freeze(ctx) }
+
+func (u *service) resume(ctx context.Context) error { return u.unit.Thaw(ctx) }
+
+// noteSteps: the manager acts by itself for a timeout, or for what the main
+// process left behind.
+func (u *service) noteSteps(lk look) {
+	stop := &u.j.rec.Stop
+	if u.unit == nil || stop.RequestedAt != nil {
+		return
+	}
+	trail := u.unit.Trail()
+	by, began := u.managerStop(lk)
+	if !slices.Contains(trail, "stop-sigterm") && !slices.Contains(trail, "final-sigterm") && by != byTimeout {
+		return
+	}
+	stop.By = &by
+	stop.Steps = []unit.Step{{At: began, Action: verify.SignalName(u.j.killSignal()), Detail: "by the manager"}}
+	// Before systemd 252 the killing states pass too fast to be signalled;
+	// the clock tells of them.
+	due := began.Add(u.j.rec.Grace)
+	if slices.Contains(trail, "stop-sigkill") || slices.Contains(trail, "final-sigkill") || lk.o.Unit.InactiveEnterAt.After(due) {
+		stop.Steps = append(stop.Steps, unit.Step{At: due, Action: "KILL", Detail: "by the manager"})
+	}
+}
+
+// managerStop says why the manager stopped the unit, and since when.
+func (u *service) managerStop(lk look) (by string, began time.Time) {
+	rec := u.j.rec
+	if rec.StartedAt != nil && rec.TimedOut(lk.o, lk.v) {
+		return byTimeout, rec.StartedAt.Add(rec.Timeout)
+	}
+	return byLeftovers, lk.o.Unit.MainExitAt
+}
+
+// release: RemainAfterExit= keeps an empty unit; it has told what it knew.
+func (u *service) release(ctx context.Context, lk look) error {
+	if lk.o.Unit.Read && lk.reading.ActiveState == "active" && lk.reading.InvocationID == u.j.rec.Identity.InvocationID {
+		if err := u.unit.Stop(ctx); err != nil {
+			return err
+		}
+	}
+	if u.guard != nil {
+		u.guard.Release() // it ends while the report is written
+	}
+	return nil
+}
+
+// keep: from now on the guard ends with the last process, which releases the
+// unit.
+func (u *service) keep() error {
+	if u.guard == nil {
+		return nil
+	}
+	events, err := u.j.group().EventsPath()
+	if err != nil {
+		return err
+	}
+	guard := u.guard
+	u.guard = nil
+	return guard.Keep(events)
+}
+
+// clockStops is true where RuntimeMaxSec= ends with the main process:
+// RemainAfterExit=, which stands in for ExitType=cgroup, leaves the unit in a
+// state that has no timer.
+func (u *service) clockStops() bool {
+	return u.j.rec.Leftovers == unit.LeftoversWait && !dbusclient.HasExitType(u.client.Version())
+}

@@ -1,0 +1,236 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
+)
+
+// launch makes the unit and fills in who the job turned out to be.
+func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error) {
+	if err := u.watchLifetime(s); err != nil {
+		return err
+	}
+	if u.client, err = u.j.l.connected(ctx, s.Manager); err != nil {
+		return err
+	}
+	if s.RequireLimits {
+		if err := u.j.l.require(u.client, s.Limits); err != nil {
+			return err
+		}
+	}
+	if !u.client.References() {
+		// Nobody can hold the unit loaded to read its exit from it.
+		u.j.rec.Recorder = true
+	}
+	// Known beforehand, so that a start that is cut off leaves a place to
+	// look at.
+	u.j.rec.Identity.Cgroup = u.client.UnitCgroup(slice(s), u.j.rec.Identity.Unit)
+	svc, h, err := u.j.l.service(ctx, u.client, s, u.j.rec, u.j.entry.Dir(), io)
+	if err != nil {
+		return err
+	}
+	defer h.remove()
+	if err := u.j.entry.Put(u.j.rec); err != nil {
+		return err
+	}
+	if u.guard != nil {
+		svc.Scope, svc.GuardPID = dbusclient.GuardScope(u.j.rec.Identity.Nonce), u.guard.PID
+	}
+	// From here on the job may run: who gave up meanwhile gets a job that he
+	// can signal, not one that was killed half-way into its start.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+	defer cancel()
+	u.unit, err = u.client.StartService(ctx, svc)
+	var unknown *unit.UnknownOutcomeError
+	if errors.As(err, &unknown) {
+		err = u.recover(ctx, unknown, h)
+	}
+	if err != nil {
+		return err
+	}
+	result, err := u.unit.Started(ctx)
+	if errors.As(err, &unknown) {
+		return err // there is no unit to end
+	}
+	if err != nil {
+		u.abandon()
+		return fmt.Errorf("cannot await the start of %s: %w", svc.Unit, err)
+	}
+	if result == "done" && !dbusclient.WaitsForExec(u.client.Version()) && refusable(s) {
+		if err := u.awaitExec(ctx); err != nil {
+			u.abandon()
+			return err
+		}
+	}
+	if result != "done" || !dbusclient.WaitsForExec(u.client.Version()) {
+		if err := neverRan(s, svc.Unit, result, u.unit.Read(ctx, dbusclient.DepthAll)); err != nil {
+			u.abandon()
+			return err
+		}
+	}
+	if h.await != nil && result == "done" {
+		err := h.await.Executed(func() bool { r := u.unit.Read(ctx, dbusclient.DepthAll); return r.Read && r.ExecMainCode != 0 })
+		if err != nil {
+			u.abandon()
+			return becomeFailed(svc.Unit, s, err)
+		}
+	}
+	u.fresh, u.started = true, true
+	return u.identify(ctx, s)
+}
+
+// awaitExec waits until the main process has become the command, or has ended,
+// for a manager whose start job does not. Until then systemd's own child has
+// its name in parentheses.
+func (u *service) awaitExec(ctx context.Context) error {
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		id, err := u.unit.Identify(ctx)
+		if err != nil {
+			return fmt.Errorf("cannot await the command of %s: %w", u.j.rec.Identity.Unit, err)
+		}
+		if id.MainPID != 0 && !keeper.Forked(id.MainPID) {
+			return nil
+		}
+		if r := u.unit.Read(ctx, dbusclient.DepthVerdict); !r.Read || r.LoadState != "loaded" || r.ExecMainCode != 0 {
+			return nil // it has ended, and its status will say how
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("cannot await the command of %s: %w", u.j.rec.Identity.Unit, ctx.Err())
+		case <-time.After(pause):
+		}
+	}
+}
+
+// watchLifetime starts the guard that ends the job with the call or the owner.
+func (u *service) watchLifetime(s *unit.Spec) (err error) {
+	switch s.Lifetime {
+	case unit.LifetimeCall:
+		u.guard, err = keeper.GuardSelf()
+	case unit.LifetimeOwner:
+		u.guard, err = keeper.GuardProcess(s.OwnerPID)
+	}
+	return err
+}
+
+func (u *service) guardEnd() {
+	if u.guard != nil {
+		u.guard.Kill()
+		u.guard = nil
+	}
+}
+
+// abandon ends a unit of which nothing may go on: its start failed. What it
+// left is not a job.
+func (u *service) abandon() {
+	ctx, cancel := context.WithTimeout(context.Background(), lostReplyTimeout)
+	defer cancel()
+	// Whatever fails here is said by the start's own error or by nobody.
+	_ = u.unit.Kill(ctx, unit.WhoAll, sigKill)
+	_ = u.unit.Stop(ctx)
+	u.guardEnd()
+}
+
+// recover looks a unit up whose start was never answered. It is ours when it
+// carries our nonce; when there is none, nothing was started.
+func (u *service) recover(ctx context.Context, lost *unit.UnknownOutcomeError, h *handed) error {
+	ctx, cancel := context.WithTimeout(ctx, lostReplyTimeout)
+	defer cancel()
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		found, err := u.client.Open(ctx, u.j.rec.Identity.Unit)
+		if err == nil {
+			u.unit = found
+			r := found.Read(ctx, dbusclient.DepthAll)
+			ours, cerr := found.Carries(ctx, u.j.rec.Identity.Nonce)
+			switch {
+			case cerr == nil && r.Read && r.LoadState == "loaded" && ours:
+				return nil
+			case cerr == nil && r.Read && u.carriedOut(ctx, h):
+				return &unit.UnknownOutcomeError{Op: lost.Op, Err: errEndedUnseen}
+			case cerr == nil && r.Read:
+				// It answers, after the connection was made anew: a request
+				// that was still under way has been carried out by now.
+				return fmt.Errorf("cannot start %s: the request was lost (%w)", u.j.rec.Identity.Unit, errLostRequest)
+			}
+			found.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return lost
+		case <-time.After(pause):
+		}
+	}
+}
+
+// carriedOut tells, of a unit that is not there, one that has come and gone
+// from one that never was. It left traces: its guard's scope, which lasts as
+// long as the guard; a handover that was taken; the word of its recorder.
+func (u *service) carriedOut(ctx context.Context, h *handed) bool {
+	if u.guard != nil {
+		loaded, err := u.client.Loaded(ctx, dbusclient.GuardScope(u.j.rec.Identity.Nonce))
+		if err != nil || loaded {
+			return true // or not known
+		}
+	}
+	if h.await != nil {
+		if _, err := os.Lstat(h.files[0]); err != nil {
+			return true
+		}
+	}
+	recorded, err := u.j.entry.Recorded()
+	return recorded != nil || err != nil
+}
+
+var (
+	errLostRequest = errors.New("the manager never got it")
+	errEndedUnseen = errors.New("it was, and the job has ended before anybody could look: its outcome is unknown")
+)
+
+// identify records who the job turned out to be.
+func (u *service) identify(ctx context.Context, s *unit.Spec) error {
+	r, err := u.unit.Identify(ctx)
+	if err != nil {
+		return &unit.UnknownOutcomeError{Op: "the start of " + u.j.rec.Identity.Unit, Err: err}
+	}
+	id := u.j.rec.Identity
+	id.InvocationID, id.PID = r.InvocationID, r.MainPID
+	if r.ControlGroup != "" {
+		id.Cgroup = r.ControlGroup
+	}
+	if h := u.j.l.hierarchy(); h != nil && id.Cgroup != "" {
+		if g, err := h.Lookup(id.Cgroup); err == nil {
+			id.CgroupInode = g.Inode
+		}
+	}
+	if id.PID != 0 {
+		id.StartTime, _ = keeper.StartTime(id.PID) // gone already: the exit will say
+	}
+	started := r.StartedAt
+	if started.IsZero() {
+		started = time.Now()
+	}
+	limits := u.j.readLimits(u.client, s.Limits, id)
+	complete := func(rec *unit.Record) { rec.Identity, rec.StartedAt, rec.Limits = id, &started, limits }
+	complete(u.j.rec)
+	if u.fresh && s.Lifetime == unit.LifetimeCall && u.unit.Ended() {
+		return nil // it has ended: what is written next is its end
+	}
+	if err := u.j.update(complete); err != nil {
+		// The job runs and cannot be found again: nothing may be lost.
+		u.abandon()
+		return err
+	}
+	if i := slices.IndexFunc(limits, func(lim unit.Limit) bool { return !lim.Applied }); i >= 0 && s.RequireLimits {
+		u.abandon()
+		return &unit.LimitsError{Limit: limits[i]}
+	}
+	return nil
+}
