@@ -452,7 +452,13 @@ func namespaced(arg string) error {
 	if err := mountProc(""); err != nil {
 		return err
 	}
-	if err := g.Signal(unix.SIGKILL); !isMismatch(err, "pid namespace") {
+	// The rig's boot id lies over a file of the /proc that was there before.
+	boot, err := proc.Root.BootID()
+	if err != nil {
+		return err
+	}
+	id.BootID = boot
+	if err := Recorded(id, "aa").Signal(unix.SIGKILL); !isMismatch(err, "pid namespace") {
 		said = append(said, "in another: "+errorText(err))
 	}
 	return json.NewEncoder(os.Stdout).Encode(said)
