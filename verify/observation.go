@@ -73,9 +73,9 @@ type Observation struct {
 	AcceptWeak bool
 }
 
-// survivor is true when a process that can still run was positively seen. A
+// Survivor is true when a process that can still run was positively seen. A
 // count or an answer to signal 0 can be a zombie's.
-func (o Observation) survivor() bool {
+func (o Observation) Survivor() bool {
 	if o.Isolation != IsolationGroup {
 		return o.Cgroup.State == CgroupPopulated
 	}

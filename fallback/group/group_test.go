@@ -292,7 +292,10 @@ func reuse() error {
 	unix.Wait4(j.pids["member"], nil, 0, nil) // it came back to us, the namespace's init
 
 	var other *job
-	for { // until it has the number, in another tick of the clock
+	for tries := 1; ; tries++ { // until it has the number, in another tick of the clock
+		if tries == 1000 {
+			return errors.New("the number was never given out again")
+		}
 		if other, err = launchAt(pid); err != nil {
 			return err
 		}
