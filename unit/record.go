@@ -112,12 +112,33 @@ func (r *Record) state(o verify.Observation, v verify.Verdict) State {
 		return StateStopping
 	case v.Exit.Known:
 		return StateEnded
-	case r.Identity.InvocationID == "":
+	case !r.begun():
 		return StateStarting
+	case r.kept():
+		return StateRunning // its keeper would have told of an end, or be known to be dead
 	case o.Unit.Read, o.Cgroup.State == verify.CgroupPopulated:
 		return StateRunning
 	}
 	return StateUnknown
+}
+
+// kept is true for a job that a keeper stays with, whose wait is the evidence
+// of its exit.
+func (r *Record) kept() bool {
+	switch r.Identity.Isolation {
+	case verify.IsolationScope, verify.IsolationCgroup, verify.IsolationGroup:
+		return true
+	}
+	return false
+}
+
+// begun is true once the start is recorded: a service by systemd's id of it,
+// the others by their main process, which a keeper starts and names.
+func (r *Record) begun() bool {
+	if r.kept() {
+		return r.Identity.PID != 0
+	}
+	return r.Identity.InvocationID != ""
 }
 
 // endedAt is when the last of the job ended, as far as it is known.
@@ -125,12 +146,28 @@ func (r *Record) endedAt(o verify.Observation, v verify.Verdict) *time.Time {
 	switch {
 	case !v.Confirmed:
 		return nil
+	case r.kept():
+		return keptEnd(o, v)
 	case !o.Unit.InactiveEnterAt.IsZero():
 		return &o.Unit.InactiveEnterAt
 	case o.Recorded != nil:
 		return &o.Recorded.At
 	}
 	return moment(o.At)
+}
+
+// keptEnd is when the last of a kept job ended. The keeper, a subreaper, knows
+// the moment to which it had no child left; a scope's own times are no evidence.
+// After a reboot the exit is the last that was seen, otherwise the tree is
+// empty since it was looked at, at the latest.
+func keptEnd(o verify.Observation, v verify.Verdict) *time.Time {
+	switch k := o.Kept; {
+	case k != nil && k.Nonce == o.Nonce && k.Childless && !k.ChildlessAt.IsZero():
+		return &k.ChildlessAt
+	case o.Identity.State == verify.IdentityOtherBoot:
+		return moment(v.Exit.At)
+	}
+	return moment(v.Tree.At)
 }
 
 // reason says why the job ended, from the exit and from systemd's Result,
@@ -160,7 +197,7 @@ func (r *Record) reason(o verify.Observation, v verify.Verdict) Reason {
 func (r *Record) result(o verify.Observation) string {
 	switch {
 	case o.Unit.Read && o.Unit.InvocationID == r.Identity.InvocationID:
-		return o.Unit.Result
+		return o.Unit.Result // also a scope's: its time can be up and its memory out
 	case o.Recorded != nil:
 		return o.Recorded.ServiceResult
 	}

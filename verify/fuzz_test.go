@@ -40,6 +40,33 @@ func FuzzJudgeRecorded(f *testing.F) {
 	})
 }
 
+// Whatever stands in a keeper's record, on whichever rung: it proves no more
+// than the rule lets it.
+func FuzzJudgeKept(f *testing.F) {
+	f.Add(IsolationScope, ourNonce, ourNonce, true, 0, 0, false, true, uint8(0), "keeper wait")
+	f.Add(IsolationCgroup, ourNonce, otherNonce, true, 256, -1, true, true, uint8(7), "")
+	f.Add(IsolationGroup, "", "", true, 0, 9, false, false, uint8(255), "a\nb")
+	f.Fuzz(func(t *testing.T, isolation, nonce, kept string, exited bool, code, signal int, core, childless bool, bits uint8, source string) {
+		for _, isolation := range []string{isolation, IsolationService, IsolationScope, IsolationCgroup, IsolationGroup} {
+			o := Observation{
+				Name: jobName, Isolation: isolation, Nonce: nonce, At: lookedAt, Identity: Identity{State: IdentityState(bits >> 5)},
+				KeeperGone: bits&1 != 0, AcceptWeak: bits&2 != 0, Stopping: bits&4 != 0,
+				Kept:  &Kept{Nonce: kept, Exited: exited, Code: code, Signal: signal, CoreDumped: core, Childless: childless, Source: source},
+				Group: goneGroup(), Cgroup: cgroup(CgroupState(bits >> 3 & 3)),
+			}
+			v := Judge(o)
+			exit, empty := proven(o)
+			if v.Exit.Known != exit || v.Tree.Empty != empty || v.Grade != graded(o) {
+				t.Fatalf("%+v of %+v: %+v", o.Kept, o, v)
+			}
+			if exit && (v.Exit.Code != code || v.Exit.Signal != signal || v.Exit.CoreDumped != core) {
+				t.Fatalf("%+v reads %+v", o.Kept, v.Exit)
+			}
+			noControl(t, v)
+		}
+	})
+}
+
 // No text that comes from outside breaks a line of ours.
 func FuzzJudgeTexts(f *testing.F) {
 	f.Add("a\nb", "\x1b[2J")
@@ -60,6 +87,12 @@ func FuzzJudgeTexts(f *testing.F) {
 		noControl(t, Judge(o))
 		o.Cgroup = Cgroup{State: CgroupReplaced, Path: a}
 		noControl(t, Judge(o))
+		g := keptJob(IsolationGroup).exited(0, 0).orphaned().keptAs(func(k *Kept) { k.Nonce, k.Source = a, b })
+		m := []Member{{PID: 1, Command: a, State: "D", Wchan: b}}
+		for _, look := range []Group{group(GroupPopulated).having(m...), {State: GroupUnavailable, PGID: 2, Err: a},
+			group(GroupGone).scanned(ScanIncomplete, b, nil, nil), goneGroup().scanned(ScanComplete, "", m, nil), goneGroup().scanned(ScanComplete, "", nil, m)} {
+			noControl(t, Judge(g.at(look)))
+		}
 	})
 }
 

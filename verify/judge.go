@@ -19,8 +19,13 @@ func Judge(o Observation) Verdict {
 	j := judge{o: o}
 	v := Verdict{Exit: j.exit(), Tree: j.tree(), Grade: GradeNone}
 	v.Confirmed = v.Exit.Known && v.Tree.Empty
-	if v.Confirmed {
+	switch {
+	case v.Exit.Known && j.weak():
+		v.Grade = GradeWeak
+	case v.Confirmed:
 		v.Grade = GradeProven
+	}
+	if v.Confirmed {
 		return v
 	}
 	v.Lost = j.lost(v)
@@ -97,6 +102,9 @@ func (j judge) exit() Exit {
 	if e, ok := j.recordedExit(); ok {
 		return e
 	}
+	if e, ok := j.keptExit(); ok {
+		return e
+	}
 	return Exit{At: j.o.At}
 }
 
@@ -121,7 +129,7 @@ func (j judge) unitExit() (Exit, bool) {
 
 func (j judge) recordedExit() (Exit, bool) {
 	r := j.o.Recorded
-	if r == nil || !j.rung() || j.o.InvocationID == "" || r.InvocationID != j.o.InvocationID ||
+	if r == nil || !j.service() || j.o.InvocationID == "" || r.InvocationID != j.o.InvocationID ||
 		j.o.Identity.State != IdentitySame && j.o.Identity.State != IdentityOtherBoot {
 		return Exit{}, false
 	}
@@ -154,6 +162,9 @@ func (j judge) tree() Tree {
 	}
 	if looked, said, ok := j.emptiness(); ok && !j.unfinished() {
 		t.Empty, t.Source = true, looked+" "+said
+		if j.o.Isolation == IsolationGroup && j.childless() && !j.o.Kept.ChildlessAt.IsZero() {
+			t.At = j.o.Kept.ChildlessAt
+		}
 		return t
 	}
 	if j.populated() {
@@ -161,6 +172,9 @@ func (j judge) tree() Tree {
 		return t
 	}
 	looked, said := j.lookedForMembers()
+	if j.o.Isolation == IsolationGroup && j.believed() {
+		looked, said, t.Members = j.lookedAtGroup()
+	}
 	t.Source = looked + " " + said
 	return t
 }
@@ -189,6 +203,9 @@ func (j judge) emptiness() (looked, said string, ok bool) {
 			return "cgroup", "removed, its parent is there", true
 		}
 	}
+	if j.o.Isolation == IsolationGroup {
+		return j.groupEmptiness()
+	}
 	if !j.ours() {
 		return "", "", false
 	}
@@ -215,7 +232,7 @@ func (j judge) lost(v Verdict) bool {
 	case IdentityOtherBoot:
 		return !v.Exit.Known
 	case IdentitySame:
-		return j.replaced() || !v.Exit.Known && (j.forgotten() || j.neverReaped() || j.abandoned())
+		return j.replaced() || !v.Exit.Known && (j.forgotten() || j.neverReaped() || j.abandoned() || j.orphaned())
 	}
 	return false
 }

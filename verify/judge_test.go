@@ -137,6 +137,9 @@ func (r row) check(t *testing.T, v Verdict) {
 			t.Errorf("exit is dated %v, want %v", v.Exit.At, at)
 		}
 	}
+	if k := r.o.Kept; v.Exit.Known && r.o.Isolation != IsolationService && !v.Exit.At.Equal(k.ExitAt) {
+		t.Errorf("exit is dated %v, want %v", v.Exit.At, k.ExitAt)
+	}
 	if v.Tree.Empty != r.empty {
 		t.Errorf("tree empty is %v, want %v", v.Tree.Empty, r.empty)
 	}

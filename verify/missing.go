@@ -63,7 +63,7 @@ func (j judge) lookedForExit() (looked, said string) {
 		return "identity", j.identity()
 	}
 	looked, said = j.managerOnExit()
-	if r := j.o.Recorded; r != nil {
+	if r := j.o.Recorded; r != nil && j.service() {
 		if r.InvocationID != j.o.InvocationID {
 			said += "; the recorder's InvocationID is " + strconv.Quote(r.InvocationID)
 		} else {
@@ -81,7 +81,7 @@ func (j judge) managerOnExit() (looked, said string) {
 	case !j.rung():
 		return "isolation", j.unknownRung()
 	case !j.service():
-		return "record", "no exit of the main process is recorded"
+		return j.keeperOnExit()
 	case !u.Read && u.Err != "":
 		return "manager", oneLine(u.Err)
 	case !u.Read:
@@ -111,7 +111,8 @@ func (j judge) lookedForMembers() (looked, said string) {
 	case c.State == CgroupPopulated:
 		return "cgroup.events", "populated 1" + members(c.Members)
 	case j.o.Isolation == IsolationGroup:
-		return "process group", "not looked at"
+		looked, said, seen := j.lookedAtGroup()
+		return looked, said + members(seen)
 	case !j.rung():
 		return "isolation", j.unknownRung()
 	case c.State == CgroupEmpty:

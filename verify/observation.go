@@ -1,6 +1,9 @@
 package verify
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // TasksUnset is what systemd reports in TasksCurrent when a unit has no cgroup
 // or the pids controller is not enabled for it. It is unknown, never zero
@@ -22,7 +25,9 @@ const (
 // The order of looking matters, because the job goes on meanwhile: the unit
 // first, then the recorded exit, which is written before the unit comes to
 // rest, so that it is not missed and called lost; the cgroup last, because
-// emptiness counts only after everything that can still start a process.
+// emptiness counts only after everything that can still start a process. Where
+// a keeper stays with the job: whether it lives first, and then what it kept,
+// so that an end that it wrote down as its last deed is not called lost.
 type Observation struct {
 	// Name is the job's name, for the commands that a remedy proposes.
 	Name string
@@ -44,9 +49,38 @@ type Observation struct {
 	Unit Unit
 	// Cgroup is our own read of the recorded cgroup.
 	Cgroup Cgroup
-	// Recorded is the exit written down by the job's own recorder; nil when
+	// Recorded is the exit written down by a service's own recorder; nil when
 	// there is none.
 	Recorded *Recorded
+
+	// Nonce is the recorded number of this start, Kept what the job's keeper
+	// wrote down (nil when it has written nothing), and Group a look at the
+	// owned process group. The first two count on the rungs scope, cgroup and
+	// group, the last on group alone.
+	Nonce string
+	Kept  *Kept
+	Group Group
+	// KeeperGone is true when the keeper, and the process it put between
+	// itself and the job, are known to be dead, or to never have been: what
+	// Kept lacks will never be added.
+	KeeperGone bool
+	// Stopping is true when an end of the job was asked for and is not proven
+	// yet: a process in uninterruptible sleep is then what holds it up. Of a
+	// service the manager says so itself.
+	Stopping bool
+	// AcceptWeak is true when whoever asks takes evidence of GradeWeak for an
+	// empty group.
+	AcceptWeak bool
+}
+
+// Survivor is true when a process that can still run was positively seen. A
+// count or an answer to signal 0 can be a zombie's.
+func (o Observation) Survivor() bool {
+	if o.Isolation != IsolationGroup {
+		return o.Cgroup.State == CgroupPopulated
+	}
+	lives := func(m Member) bool { return m.State != "Z" }
+	return slices.ContainsFunc(o.Group.Members, lives) || slices.ContainsFunc(o.Group.Scan.Members, lives)
 }
 
 // IdentityState is the outcome of comparing a record with the present.

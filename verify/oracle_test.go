@@ -16,9 +16,9 @@ type witness func(Observation) bool
 
 var exitWitnesses = map[string][]witness{
 	"service": {managerReaped, jobRecorder},
-	"scope":   {jobRecorder},
-	"cgroup":  {jobRecorder},
-	"group":   {jobRecorder},
+	"scope":   {keeperWaited},
+	"cgroup":  {keeperWaited},
+	"group":   {keeperWaited},
 }
 
 var treeWitnesses = map[string][]witness{
@@ -30,7 +30,7 @@ var treeWitnesses = map[string][]witness{
 	},
 	"scope":  {ownReadEmpty, ownReadGone},
 	"cgroup": {ownReadGone}, // populated 0, then a successful rmdir
-	"group":  {},            // ECHILD and the marker scan are not observed here yet
+	"group":  {keeperChildless, all(weakEvidence, accepted)},
 }
 
 func all(ws ...witness) witness {
@@ -103,6 +103,39 @@ func jobRecorder(o Observation) bool {
 	return false
 }
 
+// sameKeeper: only the keeper of the recorded start is heard, also after a
+// reboot.
+func sameKeeper(o Observation) bool {
+	here := o.Identity.State == IdentitySame || o.Identity.State == IdentityOtherBoot
+	return here && o.Kept != nil && len(o.Nonce) > 0 && o.Kept.Nonce == o.Nonce
+}
+
+// keeperWaited: what wait(2) can say, and no more.
+func keeperWaited(o Observation) bool {
+	if !sameKeeper(o) || !o.Kept.Exited {
+		return false
+	}
+	k := *o.Kept
+	byExit := k.Signal == 0 && !k.CoreDumped && k.Code == int(uint8(k.Code))
+	bySignal := k.Code == 0 && k.Signal > 0 && k.Signal < 65
+	return byExit || bySignal
+}
+
+// A group has no cgroup of its own; one that is seen populated withholds.
+func keeperChildless(o Observation) bool {
+	return sameKeeper(o) && o.Kept.Childless && !seesProcesses(o)
+}
+
+// weakEvidence: "after the keeper's death only: group gone (ESRCH) and a
+// complete marker scan".
+func weakEvidence(o Observation) bool {
+	g := o.Group
+	nobody := g.Members == nil && g.Scan.Members == nil && g.Scan.Unreadable == nil
+	return o.KeeperGone && !seesProcesses(o) && g.State == GroupGone && g.PGID > 1 && g.Scan.State == ScanComplete && nobody
+}
+
+func accepted(o Observation) bool { return o.AcceptWeak }
+
 func decimal(s string, least, most int) bool {
 	for _, c := range []byte(s) {
 		if c < '0' || c > '9' {
@@ -140,4 +173,21 @@ func proven(o Observation) (exit, empty bool) {
 		empty = heard(treeWitnesses[o.Isolation])
 	}
 	return exit, empty
+}
+
+// graded is the strength of what proven found, or could find if weak evidence
+// were accepted.
+func graded(o Observation) Grade {
+	exit, empty := proven(o)
+	o.AcceptWeak = false
+	_, strong := proven(o)
+	o.AcceptWeak = true
+	_, weak := proven(o)
+	switch {
+	case exit && empty && strong:
+		return GradeProven
+	case exit && weak:
+		return GradeWeak
+	}
+	return GradeNone
 }

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"reflect"
 	"slices"
@@ -88,16 +89,76 @@ func drawRecorded(t *rapid.T) *Recorded {
 	return r
 }
 
+func drawKept(t *rapid.T) *Kept {
+	if rapid.IntRange(0, 7).Draw(t, "no keeper?") == 0 {
+		return nil
+	}
+	k := &Kept{
+		Nonce:     mostly(t, "kept nonce", ourNonce, otherNonce, ""),
+		Exited:    mostly(t, "exited", true, false),
+		Code:      mostly(t, "code", 0, 7, 255, 256, -1),
+		Signal:    mostly(t, "signal", 0, 1, 9, 64, 65, -1),
+		Childless: mostly(t, "childless", false, true),
+		Source:    rapid.SampledFrom([]string{"", "stub wait", "a\nb"}).Draw(t, "kept source"),
+	}
+	k.CoreDumped = k.Signal != 0 && rapid.Bool().Draw(t, "core") || rapid.IntRange(0, 9).Draw(t, "core?") == 0
+	if rapid.Bool().Draw(t, "moments?") {
+		k.ExitAt, k.ChildlessAt = keptAt, childlessAt
+	}
+	return k
+}
+
+func drawMembers(t *rapid.T, label string) []Member {
+	return mostly(t, label, nil, []Member{survivor}, []Member{stuck, zombie}, []Member{zombie}, []Member{{PID: 1, Command: "\x1b[2J", State: "?"}})
+}
+
+func drawGroup(t *rapid.T) Group {
+	if rapid.Bool().Draw(t, "nothing is left?") {
+		return goneGroup()
+	}
+	return Group{
+		State:   mostly(t, "group", GroupGone, GroupUnread, GroupPopulated, GroupForeign, GroupUnavailable, 9),
+		PGID:    mostly(t, "pgid", 4711, 0, 1, -1),
+		Err:     rapid.SampledFrom([]string{"", "no /proc\n"}).Draw(t, "group err"),
+		Members: drawMembers(t, "group members"),
+		Scan: Scan{
+			State:      mostly(t, "scan", ScanComplete, ScanNone, ScanIncomplete, 9),
+			Err:        rapid.SampledFrom([]string{"", "hidepid\n"}).Draw(t, "scan err"),
+			Members:    drawMembers(t, "scanned"),
+			Unreadable: drawMembers(t, "unreadable"),
+		},
+	}
+}
+
+// drawRung draws most often those whose evidence has the most parts.
+func drawRung(t *rapid.T) string {
+	return rapid.SampledFrom(append([]string{IsolationService, IsolationService, IsolationService, IsolationGroup, IsolationGroup, IsolationGroup}, isolations...)).Draw(t, "isolation")
+}
+
 func draw(t *rapid.T) Observation {
+	o := drawAll(t)
+	if o.Isolation == IsolationGroup && rapid.IntRange(0, 3).Draw(t, "a cgroup?") > 0 {
+		o.Cgroup = Cgroup{} // it has none of its own
+	}
+	if (o.Isolation == IsolationScope || o.Isolation == IsolationCgroup) && rapid.Bool().Draw(t, "removed?") {
+		o.Cgroup.State = CgroupGone
+	}
+	return o
+}
+
+func drawAll(t *rapid.T) Observation {
 	return Observation{
 		Name: jobName, At: lookedAt,
-		Isolation:    mostly(t, "isolation", IsolationService, isolations...),
+		Isolation:    drawRung(t),
 		InvocationID: mostly(t, "id", ourID, ""),
 		Identity: Identity{
 			State:  mostly(t, "identity", IdentitySame, IdentityUnchecked, IdentityChanged, IdentityOtherBoot, IdentityForeign, 99),
 			Detail: mostly(t, "detail", "x is b, recorded was a", "", "x\ny"),
 		},
 		Unit: drawUnit(t), Cgroup: drawCgroup(t), Recorded: drawRecorded(t),
+		Nonce: mostly(t, "nonce", ourNonce, ""), Kept: drawKept(t), Group: drawGroup(t),
+		KeeperGone: mostly(t, "keeper gone", true, false), Stopping: rapid.Bool().Draw(t, "stopping"),
+		AcceptWeak: rapid.Bool().Draw(t, "accept weak"), Abandoned: rapid.Bool().Draw(t, "abandoned"),
 	}
 }
 
@@ -118,15 +179,27 @@ func TestVerdictIsTheEvidenceRule(t *testing.T) {
 		if v.Confirmed != (exit && empty) {
 			t.Fatalf("confirmed is %v, exit %v, empty %v", v.Confirmed, exit, empty)
 		}
+		if grade := graded(o); v.Grade != grade {
+			t.Fatalf("grade is %s, the rule says %s", v.Grade, grade)
+		}
 		for kind, is := range map[string]bool{"confirmed": v.Confirmed, "lost": v.Lost, "exit only": exit && !empty, "empty only": empty && !exit} {
 			if is {
-				kinds[kind]++
+				kinds[o.Isolation+" "+kind]++
 			}
+		}
+		if v.Grade == GradeWeak {
+			kinds[fmt.Sprintf("weak, confirmed %v", v.Confirmed)]++
 		}
 	})
 	// A generator that never reaches a case proves nothing about it.
-	for _, kind := range []string{"confirmed", "lost", "exit only", "empty only"} {
-		if kinds[kind] < 20 {
+	want := []string{"weak, confirmed true", "weak, confirmed false"}
+	for isolation := range exitWitnesses {
+		for _, kind := range []string{"confirmed", "lost", "exit only", "empty only"} {
+			want = append(want, isolation+" "+kind)
+		}
+	}
+	for _, kind := range want {
+		if kinds[kind] < 5 {
 			t.Errorf("only %d generated observations are %q", kinds[kind], kind)
 		}
 	}
@@ -138,12 +211,12 @@ func TestVerdictIsWellFormed(t *testing.T) {
 		o := draw(t)
 		v := Judge(o)
 		if v.Confirmed {
-			if !v.Exit.Known || !v.Tree.Empty || len(v.Missing) > 0 || v.Remedy != "" || v.Grade != GradeProven || v.Lost || len(v.Tree.Members) > 0 {
+			if !v.Exit.Known || !v.Tree.Empty || len(v.Missing) > 0 || v.Remedy != "" || v.Grade == GradeNone || v.Lost || len(v.Tree.Members) > 0 {
 				t.Fatalf("confirmed, and yet %+v", v)
 			}
 			return
 		}
-		if v.Grade != GradeNone || len(v.Missing) == 0 || v.Remedy == "" {
+		if v.Grade == GradeProven || len(v.Missing) == 0 || v.Remedy == "" {
 			t.Fatalf("unconfirmed, and yet %+v", v)
 		}
 		last := -1
@@ -163,7 +236,7 @@ func TestVerdictIsWellFormed(t *testing.T) {
 		if !strings.Contains(v.Remedy, "unitward ") && !strings.HasPrefix(v.Remedy, "none can help") {
 			t.Fatalf("the remedy is no command and does not say that none can help: %q", v.Remedy)
 		}
-		if strings.HasPrefix(v.Remedy, "processes are left;") && o.Cgroup.State != CgroupPopulated && o.Unit.TasksCurrent == TasksUnset {
+		if strings.HasPrefix(v.Remedy, "processes are left;") && !seen(o) && o.Unit.TasksCurrent == TasksUnset {
 			t.Fatalf("processes are called left that nobody saw: %q", v.Remedy)
 		}
 		for _, text := range []string{v.Remedy, v.Tree.Source, v.Exit.Source, v.Missing[0].Said, v.Missing[len(v.Missing)-1].Said} {
@@ -171,10 +244,17 @@ func TestVerdictIsWellFormed(t *testing.T) {
 				t.Fatalf("control character in %q", text)
 			}
 		}
-		if len(v.Tree.Members) > 0 && (v.Tree.Empty || o.Cgroup.State != CgroupPopulated) {
+		if len(v.Tree.Members) > 0 && (v.Tree.Empty || !seen(o)) {
 			t.Fatalf("members of a tree that nobody saw populated: %+v", v.Tree)
 		}
 	})
+}
+
+// seen is true when our own look saw a process, or was told of one.
+func seen(o Observation) bool {
+	g := o.Group
+	return o.Cgroup.State == CgroupPopulated || o.Isolation == IsolationGroup &&
+		(g.State == GroupPopulated || g.State == GroupForeign || len(g.Members)+len(g.Scan.Members) > 0)
 }
 
 func TestExitIsPossibleAndTrue(t *testing.T) {
@@ -193,6 +273,9 @@ func TestExitIsPossibleAndTrue(t *testing.T) {
 		if e.Known && e.Signal == 0 && strings.HasPrefix(e.Source, "recorder") && o.Recorded.ExitCode != "exited" {
 			t.Fatalf("a recorded death by signal reads as an exit: %+v", e)
 		}
+		if k := o.Kept; e.Known && o.Isolation != IsolationService && (e.Code != k.Code || e.Signal != k.Signal || e.CoreDumped != k.CoreDumped) {
+			t.Fatalf("the keeper wrote down %+v, and that reads %+v", k, e)
+		}
 	})
 }
 
@@ -204,6 +287,13 @@ func TestJudgeIsPure(t *testing.T) {
 		if o.Recorded != nil {
 			r := *o.Recorded
 			before.Recorded = &r
+		}
+		if o.Kept != nil {
+			k := *o.Kept
+			before.Kept = &k
+		}
+		for _, ms := range []*[]Member{&before.Group.Members, &before.Group.Scan.Members, &before.Group.Scan.Unreadable} {
+			*ms = slices.Clone(*ms)
 		}
 		first, second := Judge(o), Judge(o)
 		if !reflect.DeepEqual(first, second) {

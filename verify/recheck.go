@@ -41,7 +41,7 @@ func Recheck(ctx context.Context, clock Clock, look func(context.Context) Observ
 		o := look(query)
 		cancel()
 		v := Judge(o)
-		if v.Confirmed || v.Lost || o.Cgroup.State == CgroupPopulated || try == RecheckTries || ctx.Err() != nil {
+		if v.Confirmed || v.Lost || o.Survivor() || try == RecheckTries || ctx.Err() != nil {
 			return v
 		}
 		left := lastLook - clock.Now().Sub(began)

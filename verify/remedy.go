@@ -23,7 +23,7 @@ func (j judge) remedy(v Verdict) string {
 	if j.replaced() {
 		return "none can help: " + j.identity()
 	}
-	if m, ok := j.uninterruptible(); ok && !j.running() {
+	if m, ok := j.uninterruptible(); ok && !j.running(v) {
 		return fmt.Sprintf("process %d is in uninterruptible sleep (%s) and no signal can end it; once it wakes, run: %s",
 			m.PID, state(m), j.command("verify"))
 	}
@@ -50,6 +50,8 @@ func (j judge) remedy(v Verdict) string {
 func (j judge) remedyForLost(v Verdict) string {
 	why := "the manager never reaped the main process"
 	switch {
+	case j.orphaned():
+		why = keeperDied
 	case j.abandoned():
 		why = "the launcher died before it recorded the start, and the manager has no such unit"
 	case !j.forgotten():
@@ -61,6 +63,8 @@ func (j judge) remedyForLost(v Verdict) string {
 	switch {
 	case v.Tree.Empty:
 		return "none can help: " + why + "; the outcome is unknown"
+	case j.o.Isolation == IsolationGroup:
+		return why + ", and no command can bring the exit status back; " + j.remedyForGroup()
 	case j.survivors():
 		return why + ", which no command can bring back; end what is left with: " + j.command("stop")
 	}
@@ -70,6 +74,8 @@ func (j judge) remedyForLost(v Verdict) string {
 // remedyForTree is for a known exit without proof of an empty unit.
 func (j judge) remedyForTree() string {
 	switch {
+	case j.o.Isolation == IsolationGroup:
+		return j.remedyForGroup()
 	case j.survivors() && j.unfinished():
 		return "processes are left; await them with: " + j.command("wait") + ", or end them with: " + j.command("stop")
 	case j.survivors():
@@ -88,19 +94,34 @@ func (j judge) remedyForTree() string {
 // manager's count includes those that ended and were not reaped yet.
 func (j judge) survivors() bool {
 	u := j.o.Unit
-	return j.populated() || j.ours() && u.TasksCurrent != 0 && u.TasksCurrent != TasksUnset
+	return j.populated() || j.groupSeen() || j.ours() && u.TasksCurrent != 0 && u.TasksCurrent != TasksUnset
 }
 
 // running is true while the job is not yet to end: a process that waits for a
 // disk is then nothing unusual.
-func (j judge) running() bool { return j.unfinished() && j.o.Unit.ActiveState != "deactivating" }
+func (j judge) running(v Verdict) bool {
+	if j.keeps() {
+		return !v.Exit.Known && !j.o.KeeperGone && !j.o.Stopping
+	}
+	return j.unfinished() && j.o.Unit.ActiveState != "deactivating"
+}
+
+// seen are the processes of the job that were seen.
+func (j judge) seen() []Member {
+	switch {
+	case j.populated():
+		return j.o.Cgroup.Members
+	case j.groupSeen():
+		_, _, seen := j.lookedAtGroup()
+		return seen
+	}
+	return nil
+}
 
 func (j judge) uninterruptible() (Member, bool) {
-	if j.populated() {
-		for _, m := range j.o.Cgroup.Members {
-			if m.State == "D" {
-				return m, true
-			}
+	for _, m := range j.seen() {
+		if m.State == "D" {
+			return m, true
 		}
 	}
 	return Member{}, false

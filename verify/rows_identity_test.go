@@ -51,7 +51,7 @@ func TestIdentityRows(t *testing.T) {
 	})
 }
 
-// The job's own recorder, and the other rungs of the ladder.
+// The job's own recorder, which is a service's alone.
 func TestRecorderRows(t *testing.T) {
 	gone, empty := cgroup(CgroupGone), cgroup(CgroupEmpty)
 	collected := job(notFound(), gone)
@@ -63,8 +63,6 @@ func TestRecorderRows(t *testing.T) {
 		return row{name: name, o: collected.recorded(code, status), empty: true, tree: "removed", grade: GradeNone, lost: true,
 			missing: missing("the recorder said " + said), remedy: "none can help: the manager dropped the unit"}
 	}
-	scope := job(silent(""), empty).on(IsolationScope)
-	running := unit("active/running", "success", 0, 0, ourPath, 0)
 	checkRows(t, []row{
 		confirmed("exited", collected.recorded("exited", "7"), "exited 7", "recorder EXIT_CODE=exited EXIT_STATUS=7", "removed"),
 		confirmed("killed", collected.recorded("killed", "TERM"), "killed 15", "EXIT_STATUS=TERM", "removed"),
@@ -85,19 +83,6 @@ func TestRecorderRows(t *testing.T) {
 		{name: "no InvocationID on either side proves nothing", o: collected.recorded("exited", "0").with(func(o *Observation) { o.InvocationID, o.Recorded.InvocationID = "", "" }),
 			empty: true, tree: "removed", grade: GradeNone, missing: missing(`the recorder said EXIT_CODE="exited" EXIT_STATUS="0"`), remedy: "not recorded to its end; run: unitward verify"},
 
-		confirmed("scope: own wait and own read", scope.recorded("exited", "4"), "exited 4", "recorder", "populated 0"),
-		confirmed("scope: its ActiveState withholds nothing", job(running, gone).on(IsolationScope).recorded("exited", "0"), "exited 0", "recorder", "removed"),
-		{name: "scope: nothing the manager says is evidence", o: job(unit("inactive/dead", "success", 1, 0, "", 0), Cgroup{}).on(IsolationScope),
-			tree: "cgroup not read", grade: GradeNone, missing: []Missing{noExit("record", "no exit of the main process is recorded"), notEmpty("cgroup", "not read")}, remedy: "nothing says whether the job has ended; run: unitward verify"},
-		{name: "scope: TasksCurrent=0 is not evidence", o: job(running, unreadable("EACCES")).on(IsolationScope).recorded("exited", "0"), exit: "exited 0", source: "recorder",
-			tree: "cgroup.events EACCES", grade: GradeNone, missing: []Missing{notEmpty("cgroup.events", "EACCES")}, remedy: "run as a user who can: unitward verify"},
-		{name: "scope: gone before the keeper recorded is not lost", o: job(notFound(), gone).on(IsolationScope), empty: true, tree: "removed", grade: GradeNone,
-			missing: []Missing{noExit("record", "no exit of the main process is recorded")}, remedy: "the exit is not recorded, or not yet; run: unitward verify"},
-		confirmed("cgroup: removed", job(silent(""), gone).on(IsolationCgroup).recorded("exited", "0"), "exited 0", "recorder", "removed"),
-		{name: "cgroup: populated 0 without the rmdir", o: job(silent(""), empty).on(IsolationCgroup).recorded("exited", "0"), exit: "exited 0", source: "recorder",
-			tree: "populated 0, and the cgroup is not removed yet", grade: GradeNone, missing: []Missing{notEmpty("cgroup.events", "populated 0, and the cgroup is not removed yet")}, remedy: "remove it with: unitward stop"},
-		{name: "group: a cgroup is no evidence", o: job(silent(""), gone).on(IsolationGroup).recorded("exited", "0"), exit: "exited 0", source: "recorder",
-			tree: "process group not looked at", grade: GradeNone, missing: []Missing{notEmpty("process group", "not looked at")}, remedy: "nothing says whether processes are left; run: unitward verify"},
 		{name: "no isolation", o: job(silent(""), gone).on(""), tree: "isolation", grade: GradeNone,
 			missing: []Missing{noExit("isolation", `"", for which nothing counts as evidence`), notEmpty("isolation", `"", for which nothing counts as evidence`)}, remedy: "nothing says"},
 	})

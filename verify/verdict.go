@@ -9,9 +9,12 @@ const (
 	// GradeProven means that each fact rests on the kernel's or the
 	// manager's own word about the recorded identity.
 	GradeProven Grade = "proven"
-	// GradeWeak means that a fact rests on a scan that a process can evade.
+	// GradeWeak means that the exit is known and that the tree's emptiness
+	// rests on a scan that a process can evade. It confirms only where it is
+	// accepted (Observation.AcceptWeak).
 	GradeWeak Grade = "weak"
-	// GradeNone means that at least one fact is not established.
+	// GradeNone means that at least one fact is not established, not even
+	// weakly.
 	GradeNone Grade = "none"
 )
 
@@ -41,11 +44,11 @@ type Exit struct {
 
 // Tree is whether any process is left in the unit.
 type Tree struct {
-	// Empty is true only on proof.
+	// Empty is true only on proof, or on weak evidence that was accepted.
 	Empty bool
 	// Source names the evidence for Empty, or what was seen instead.
 	Source string
-	// At is when it was looked at.
+	// At is when it was looked at, or when the keeper saw it.
 	At time.Time
 	// Members are survivors that were seen; never a complete list.
 	Members []Member
