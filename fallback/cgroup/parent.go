@@ -159,10 +159,12 @@ func (h *Hierarchy) named(p string) (cgroup, why string) {
 	return p, ""
 }
 
-// notDelegated says why our own cgroup is not ours to divide. systemd marks
-// what it delegates (CGROUP_DELEGATION.md); versions before 251 do so where
-// only root can see it, but make nothing belong to a user that is not
-// delegated to him, outside of his manager's tree.
+// notDelegated says why our own cgroup is not ours to divide. The system
+// manager marks what it delegates (CGROUP_DELEGATION.md): version 247 where
+// only root can see it, 257 for everyone. It lets nothing else belong to a
+// user. A user manager marks nothing, and everything in its tree belongs to its
+// user: whether a service of it is delegated cannot be told, so units go beside
+// its services and not into them.
 func (s *search) notDelegated() string {
 	if s.own == s.h.root {
 		return "it is the top of the hierarchy"

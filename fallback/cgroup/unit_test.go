@@ -222,10 +222,14 @@ func TestUnitAttach(t *testing.T) {
 	if _, err := p.h.Attach(u.Path, u.Inode); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("removed: %v", err)
 	}
-	if err := os.Mkdir(u.where(t), 0o700); err != nil {
+	// The place went with its last unit.
+	if err := os.MkdirAll(u.where(t), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	defer os.Remove(u.where(t))
+	defer func() {
+		os.Remove(u.where(t))
+		p.tidy()
+	}()
 	if _, err := p.h.Attach(u.Path, u.Inode); !errors.Is(err, unix.ESTALE) {
 		t.Errorf("made again by another: %v", err)
 	}
