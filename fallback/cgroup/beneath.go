@@ -86,3 +86,39 @@ func descend(top int, rel string) (fd int, err error) {
 	}
 	return top, nil
 }
+
+// openFile opens a file or directory of a cgroup of ours. Where a job took our
+// own permissions away they are given back, which its owner can always do.
+func openFile(dir int, name string, flags int) (int, error) {
+	fd, err := openHere(dir, name, flags)
+	if !errors.Is(err, unix.EACCES) {
+		return fd, err
+	}
+	if unix.Fchmod(dir, 0o700) != nil {
+		return -1, err
+	}
+	if fd, again := openHere(dir, name, flags); !errors.Is(again, unix.EACCES) {
+		return fd, again
+	}
+	if unix.Fchmodat(dir, name, 0o700, 0) != nil {
+		return -1, err
+	}
+	return openHere(dir, name, flags)
+}
+
+// openHere opens what stands in a directory itself: not what a link there leads
+// to, and not what a job of root's may have mounted over it, for what is walked
+// is killed and removed. Before openat2 (Linux 5.6, or where a filter of system
+// calls does not know it) only another file system is told apart.
+func openHere(dir int, name string, flags int) (int, error) {
+	flags |= unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat2(dir, name, &unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS})
+	if !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) {
+		return fd, err
+	}
+	if fd, err = unix.Openat(dir, name, flags, 0); err == nil && !isCgroup2(fd) {
+		unix.Close(fd)
+		return -1, unix.EXDEV
+	}
+	return fd, err
+}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/verify"
 )
 
 // ours is the name of the cgroup that unitward makes for its units where the
@@ -50,6 +51,20 @@ type Parent struct {
 	shared bool
 	// mine is true when base's controllers may be changed.
 	mine bool
+}
+
+// FindParent is FindHierarchy and the hierarchy's FindParent. Every error is
+// *unit.IsolationError.
+func FindParent(named string) (*Parent, error) {
+	h, err := FindHierarchy()
+	if err != nil {
+		return nil, &unit.IsolationError{
+			Isolation: verify.IsolationCgroup,
+			Refused:   []unit.Refusal{{What: "the cgroup2 file system", Why: err.Error()}},
+			Hints:     []string{"mount it where this process can see it: mount -t cgroup2 none DIR"},
+		}
+	}
+	return h.FindParent(named)
 }
 
 // FindParent finds a place for units: the cgroup that is named, and no other,
@@ -110,7 +125,7 @@ func (s *search) run(named string) (*Parent, error) {
 		}
 		refused = append(refused, unit.Refusal{What: c.what, Why: c.why})
 	}
-	e := &unit.IsolationError{Isolation: "cgroup", Refused: refused}
+	e := &unit.IsolationError{Isolation: verify.IsolationCgroup, Refused: refused}
 	switch {
 	case named != "":
 		e.Hints = []string{"name a cgroup in which you may make others, and to whose common ancestor with your own you may move processes"}
@@ -240,32 +255,6 @@ func notDomain(kind string, err error) string {
 	return ""
 }
 
-// foreign says why a cgroup called ours is none of unitward's. It fails with
-// unix.ENOENT when it has been removed.
-func foreign(fd, uid int) (why string, err error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return "", err
-	}
-	if int(st.Uid) != uid || st.Mode != unix.S_IFDIR|0o700 {
-		return fmt.Sprintf("it belongs to uid %d and has the mode %#o", st.Uid, st.Mode&0o7777), nil
-	}
-	kind, err := readAt(fd, "cgroup.type")
-	procs := ""
-	if err == nil && kind == "domain\n" {
-		procs, err = readAt(fd, "cgroup.procs")
-	}
-	switch {
-	case errors.Is(err, unix.ENODEV):
-		return "", unix.ENOENT
-	case err != nil:
-		return "", err
-	case procs != "":
-		return "it has processes of its own", nil
-	}
-	return notDomain(kind, nil), nil
-}
-
 // unreachable says why no process of ours can get into a cgroup.
 func (s *search) unreachable(cgroup string) string {
 	if path.Clean(s.own) != s.own || !path.IsAbs(s.own) {
@@ -285,67 +274,6 @@ func (s *search) unreachable(cgroup string) string {
 	return ""
 }
 
-// open opens the cgroup that holds the units, and makes it where it is ours.
-func (p *Parent) open() (fd int, err error) {
-	base, _, err := p.h.beneath(p.base)
-	if err != nil || !p.shared {
-		return base, err
-	}
-	defer unix.Close(base)
-	if err := mkdir(base, ours); err != nil && !errors.Is(err, fs.ErrExist) {
-		return -1, err
-	}
-	fd, err = unix.Openat(base, ours, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	why, err := foreign(fd, os.Geteuid())
-	if why != "" {
-		err = p.unusable("it is not ours: " + why)
-	}
-	if err != nil {
-		unix.Close(fd)
-		return -1, err
-	}
-	return fd, nil
-}
-
-// mkdir makes a directory of mode 0700, whatever the umask.
-func mkdir(dir int, name string) error {
-	if err := unix.Mkdirat(dir, name, 0o700); err != nil {
-		return err
-	}
-	var st unix.Stat_t
-	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err == nil && st.Mode&0o7777 != 0o700 {
-		err = unix.Fchmodat(dir, name, 0o700, 0)
-	}
-	if err != nil {
-		_ = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
-	}
-	return err
-}
-
-// tidy removes the cgroup that holds the units where it is ours and holds none.
-func (p *Parent) tidy() {
-	if !p.shared {
-		return
-	}
-	base, _, err := p.h.beneath(p.base)
-	if err != nil {
-		return
-	}
-	defer unix.Close(base)
-	child, err := unix.Openat(base, ours, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return
-	}
-	defer unix.Close(child)
-	if why, err := foreign(child, os.Geteuid()); why == "" && err == nil {
-		_ = unix.Unlinkat(base, ours, unix.AT_REMOVEDIR) // refused while it holds one
-	}
-}
-
 func (p *Parent) unusable(why string) error {
-	return &unit.IsolationError{Isolation: "cgroup", Refused: []unit.Refusal{{What: "the cgroup " + p.Path, Why: why}}}
+	return &unit.IsolationError{Isolation: verify.IsolationCgroup, Refused: []unit.Refusal{{What: "the cgroup " + p.Path, Why: why}}}
 }

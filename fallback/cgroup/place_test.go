@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -299,5 +300,59 @@ func TestForeignPlace(t *testing.T) {
 			t.Errorf("%+v: it was removed: %v", c, err)
 		}
 		os.Remove(dir)
+	}
+}
+
+// What is mounted over a cgroup that a job made is neither signalled nor
+// removed: it is not the job's.
+func TestMountedOver(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounts: only root can mount here")
+	}
+	p := place(t)
+	u, bystander := raw(t, p, "mounted"), raw(t, p, "bystander")
+	cmd := job(t, bystander, "exec sleep 310")
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(dir+"/empty", 0o755), os.Mkdir(u.where(t)+"/x", 0o755), os.Mkdir(u.where(t)+"/y", 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked: the thread ends with its namespace
+		if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+			t.Error(err)
+			return
+		}
+		if err := errors.Join(
+			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+			unix.Mount(dir, u.where(t)+"/x", "", unix.MS_BIND, ""),
+			unix.Mount(bystander.where(t), u.where(t)+"/y", "", unix.MS_BIND, ""),
+		); err != nil {
+			t.Error(err)
+			return
+		}
+		again, err := p.h.Attach(u.Path, u.Inode)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer again.Close()
+		if sent, err := again.Signal(unix.SIGKILL); !errors.Is(err, unix.EXDEV) || sent.Reached != 0 {
+			t.Errorf("Signal = %+v, %v", sent, err)
+		}
+		if err := again.ThawAll(); !errors.Is(err, unix.EXDEV) {
+			t.Errorf("ThawAll: %v", err)
+		}
+		if err := again.Remove(bounded(t)); !errors.Is(err, unix.EXDEV) {
+			t.Errorf("Remove: %v", err)
+		}
+	}()
+	<-done
+	if _, err := os.Stat(dir + "/empty"); err != nil {
+		t.Errorf("a directory outside was removed: %v", err)
+	}
+	if c := bystander.Read(); len(c.Members) != 1 || c.Members[0].PID != cmd.Process.Pid {
+		t.Errorf("the other unit reads %+v", c)
 	}
 }

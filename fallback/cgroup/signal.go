@@ -39,21 +39,22 @@ const (
 // was signalled.
 func (u *Unit) Signal(sig unix.Signal) (Sent, error) {
 	var all Sent
+	var err error
 	done := map[int]bool{}
 	for range passes {
 		unseen, before := 0, len(done)
-		err := (&tree{}).walk(int(u.dir.Fd()), 0, func(dir int) error {
+		err = (&tree{}).walk(int(u.dir.Fd()), 0, func(dir int) error {
 			n, err := all.sweep(dir, sig, done)
 			unseen += n
 			return err
 		})
 		all.Unseen = unseen
-		if err != nil {
-			return all, fmt.Errorf("cannot signal all of %s: %w", u.Path, err)
-		}
 		if len(done) == before {
 			break
 		}
+	}
+	if err != nil {
+		return all, fmt.Errorf("cannot signal all of %s: %w", u.Path, err)
 	}
 	return all, nil
 }
