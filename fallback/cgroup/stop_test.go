@@ -105,19 +105,25 @@ func TestUnitTricks(t *testing.T) {
 		for name, c := range map[string]struct {
 			script string
 			attach bool // as a later process does
+			frozen bool // and comes no further
 		}{
 			"deep":           {script: deep},
 			"blind":          {script: deep + blind},
 			"blind later":    {script: deep + blind, attach: true},
 			"frozen":         {script: deep + "echo 1 > $unit/n/cgroup.freeze; "},
-			"frozen blind":   {script: deep + "(sleep .05; echo 1 > $unit/cgroup.freeze) & " + blind},
+			"frozen blind":   {script: deep + "exec 9> $unit/cgroup.freeze; " + blind + "echo 1 >&9; ", frozen: true},
 			"threaded":       {script: "mkdir $unit/t && echo threaded > $unit/t/cgroup.type && echo $$ > $unit/t/cgroup.threads; "},
 			"limited itself": {script: "mkdir $unit/n; echo 0 > $unit/cgroup.max.descendants; echo 0 > $unit/cgroup.max.depth; "},
 		} {
 			t.Run(name, func(t *testing.T) {
 				u := raw(t, p, "tricks").without(old)
-				cmd := job(t, u, c.script+"touch "+t.TempDir()+"/done; exec sleep 306")
-				waitFor(t, func() bool { return commandLine("/proc/"+itoa(cmd.Process.Pid)+"/cmdline") == "sleep 306" })
+				cmd := job(t, u, c.script+"exec sleep 306")
+				waitFor(t, func() bool {
+					if frozen, err := u.event("frozen"); c.frozen {
+						return frozen && err == nil
+					}
+					return commandLine("/proc/"+itoa(cmd.Process.Pid)+"/cmdline") == "sleep 306"
+				})
 				if c.attach {
 					later, err := p.h.Attach(u.Path, u.Inode)
 					if err != nil {
