@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"encoding/json"
 	"os"
 	"strconv"
 	"strings"
@@ -35,12 +36,38 @@ func TestUnitLimits(t *testing.T) {
 	}
 }
 
-// TestVMUnitLimits needs a machine of its own: every controller.
-func TestVMUnitLimits(t *testing.T) {
+func needsMachine(t *testing.T) {
+	t.Helper()
 	if os.Getenv("UNITWARD_VM") == "" {
-		t.Skip("vm: needs an emulated machine")
+		t.Skip("vm: needs an emulated machine; make test-vm has them")
 	}
-	p := place(t)
+}
+
+// TestVMUnits ends units on each suite's own kernel: that of bullseye has no
+// cgroup.kill.
+func TestVMUnits(t *testing.T) {
+	needsMachine(t)
+	t.Run("kill", TestUnitKill)
+	t.Run("tricks", TestUnitTricks)
+	t.Run("signal", TestUnitSignal)
+}
+
+// TestVMUnitLimits needs every controller.
+func TestVMUnitLimits(t *testing.T) {
+	needsMachine(t)
+	if os.Geteuid() != 0 {
+		t.Skip("cgroup2: only root may change the controllers of the top")
+	}
+	h, err := FindHierarchy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As where PID 1 is not systemd: the top's controllers are ours to enable.
+	p, err := (&search{h: h, own: h.root}).run("")
+	if err != nil || p.Place != PlaceTop && p.Place != PlaceManager {
+		t.Fatalf("the place is %+v, %v", p, err)
+	}
+	p = &Parent{Path: h.root + ours, Place: PlaceTop, h: h, base: h.root, shared: true, mine: true}
 	u := raw(t, p, "oom")
 	for _, l := range u.SetLimits(Limits{MemoryMax: 32 << 20, TasksMax: 20, CPUQuota: 900_000}) {
 		if !l.Applied {
@@ -70,7 +97,18 @@ func TestVMUnitLimits(t *testing.T) {
 	if c := other.Read(); len(c.Members) != 1 || c.Members[0].PID != bystander.Process.Pid {
 		t.Errorf("the other unit reads %+v", c)
 	}
-	t.Logf("%+v, %v", oom, cmd.ProcessState)
+	if b, err := u.content("cgroup.procs"); err != nil || b != "" {
+		t.Errorf("cgroup.procs has %q, %v", b, err)
+	}
+	t.Logf("%+v, %v, used %s", oom, cmd.ProcessState, shown(u.Usage()))
+}
+
+func shown(u unit.Usage) string {
+	b, err := json.Marshal(u)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
 }
 
 func TestSettings(t *testing.T) {
