@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -29,13 +30,13 @@ func (e *OccupiedError) Error() string {
 	s := fmt.Sprintf("cannot see the cgroup %s empty: %v", e.Path, e.Err)
 	if len(e.Members) > 0 {
 		m := e.Members[0]
-		s += fmt.Sprintf("; %d members are left, such as pid %d (%s), state %s", len(e.Members), m.PID, m.Command, m.State)
+		s += fmt.Sprintf("; members are left: %d, such as pid %d (%s), state %s", len(e.Members), m.PID, m.Command, m.State)
 	}
 	if len(e.Denied) > 0 {
-		s += fmt.Sprintf("; kill of pid %d and %d others is not permitted", e.Denied[0], len(e.Denied)-1)
+		s += fmt.Sprintf("; not permitted to signal pid %s", strings.Trim(fmt.Sprint(e.Denied), "[]"))
 	}
 	if e.Unseen > 0 {
-		s += fmt.Sprintf("; %d are of another pid namespace", e.Unseen)
+		s += fmt.Sprintf("; in other pid namespaces: %d", e.Unseen)
 	}
 	return s
 }

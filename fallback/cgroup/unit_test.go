@@ -1,10 +1,12 @@
 package cgroup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
@@ -275,4 +277,73 @@ func TestUnitProbe(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", r)
+}
+
+// A process joins through what is open, and runs its command as a member.
+func TestUnitJoin(t *testing.T) {
+	p := place(t)
+	u := raw(t, p, "join")
+	cmd := exec.Command("/bin/sh", "-c", "echo 0 >&3 && exec 3>&- sleep 311")
+	cmd.ExtraFiles = []*os.File{u.Procs()}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	awaitMembers(t, u, 1)
+	if m := u.Read().Members; m[0].PID != cmd.Process.Pid {
+		t.Errorf("the members are %+v", m)
+	}
+	if _, err := u.Kill(bounded(t)); err != nil {
+		t.Error(err)
+	}
+	_ = cmd.Wait()
+}
+
+// What is too deep to walk is said and not walked, and can still be ended
+// where the kernel has cgroup.kill.
+func TestUnitTooDeep(t *testing.T) {
+	p := place(t)
+	u := raw(t, p, "too-deep")
+	top, err := unix.Openat(int(u.Dir().Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range maxDepth + 2 {
+		err := unix.Mkdirat(top, "n", 0o700)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next, err := unix.Openat(top, "n", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		unix.Close(top)
+		if err != nil {
+			t.Fatal(err)
+		}
+		top = next
+	}
+	unix.Close(top)
+	defer func() { // before the unit is removed
+		if err := (&tree{}).remove(int(u.dir.Fd()), -maxDepth); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := u.Remove(bounded(t)); !errors.Is(err, errTooMany) {
+		t.Errorf("Remove: %v", err)
+	}
+	if _, err := u.Signal(unix.SIGTERM); !errors.Is(err, errTooMany) {
+		t.Errorf("Signal: %v", err)
+	}
+	if err := u.ThawAll(); !errors.Is(err, errTooMany) {
+		t.Errorf("ThawAll: %v", err)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	e := &ExistsError{Path: "/a"}
+	if e.Error() != "cannot make the cgroup /a: it exists" || len(e.Hint()) != 1 {
+		t.Error(e, e.Hint())
+	}
+	left := &OccupiedError{Path: "/a", Err: context.DeadlineExceeded, Unseen: 2, Denied: []int{7, 8}, Members: []verify.Member{{PID: 7, Command: "sleep 1", State: "D"}}}
+	const want = "cannot see the cgroup /a empty: context deadline exceeded; members are left: 1, such as pid 7 (sleep 1), state D; not permitted to signal pid 7 8; in other pid namespaces: 2"
+	if left.Error() != want || !errors.Is(left, context.DeadlineExceeded) {
+		t.Error(left)
+	}
 }
