@@ -123,18 +123,20 @@ func readPopulated(dir int) (bool, error) {
 	return parsePopulated(b)
 }
 
-// parsePopulated takes the content of cgroup.events (cgroup-v2.rst, "Core
-// Interface Files").
-func parsePopulated(events string) (bool, error) {
+func parsePopulated(events string) (bool, error) { return parseEvent(events, "populated") }
+
+// parseEvent takes one line of the content of cgroup.events (cgroup-v2.rst,
+// "Core Interface Files").
+func parseEvent(events, key string) (bool, error) {
 	for line := range strings.Lines(events) {
 		switch strings.TrimSuffix(line, "\n") {
-		case "populated 0":
+		case key + " 0":
 			return false, nil
-		case "populated 1":
+		case key + " 1":
 			return true, nil
 		}
 	}
-	return false, fmt.Errorf("no populated line in %q", events)
+	return false, fmt.Errorf("no %s line in %q", key, events)
 }
 
 func readAt(dir int, name string) (string, error) {

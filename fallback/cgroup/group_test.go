@@ -20,7 +20,7 @@ import (
 
 // patience bounds every wait for a condition. It is no expectation: a test
 // that waits this long has failed.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 // ownCgroup makes a cgroup of the test's own below the mount.
 func ownCgroup(t *testing.T) (*Hierarchy, string) {

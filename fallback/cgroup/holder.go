@@ -1,0 +1,97 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// foreign says why a cgroup called ours is none of unitward's. It fails with
+// unix.ENOENT when it has been removed.
+func foreign(fd, uid int) (why string, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return "", err
+	}
+	if int(st.Uid) != uid || st.Mode != unix.S_IFDIR|0o700 {
+		return fmt.Sprintf("it belongs to uid %d and has the mode %#o", st.Uid, st.Mode&0o7777), nil
+	}
+	kind, err := readAt(fd, "cgroup.type")
+	procs := ""
+	if err == nil && kind == "domain\n" {
+		procs, err = readAt(fd, "cgroup.procs")
+	}
+	switch {
+	case errors.Is(err, unix.ENODEV):
+		return "", unix.ENOENT
+	case err != nil:
+		return "", err
+	case procs != "":
+		return "it has processes of its own", nil
+	}
+	return notDomain(kind, nil), nil
+}
+
+// open opens the cgroup that holds the units, and makes it where it is ours.
+func (p *Parent) open() (fd int, err error) {
+	base, _, err := p.h.beneath(p.base)
+	if err != nil || !p.shared {
+		return base, err
+	}
+	defer unix.Close(base)
+	if err := mkdir(base, ours); err != nil && !errors.Is(err, fs.ErrExist) {
+		return -1, err
+	}
+	fd, err = unix.Openat(base, ours, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	why, err := foreign(fd, os.Geteuid())
+	if why != "" {
+		err = p.unusable("it is not ours: " + why)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// mkdir makes a directory of mode 0700, whatever the umask.
+func mkdir(dir int, name string) error {
+	if err := unix.Mkdirat(dir, name, 0o700); err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == nil && st.Mode&0o7777 != 0o700 {
+		err = unix.Fchmodat(dir, name, 0o700, 0)
+	}
+	if err != nil {
+		_ = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+	}
+	return err
+}
+
+// tidy removes the cgroup that holds the units where it is ours and holds none.
+func (p *Parent) tidy() {
+	if !p.shared {
+		return
+	}
+	base, _, err := p.h.beneath(p.base)
+	if err != nil {
+		return
+	}
+	defer unix.Close(base)
+	child, err := unix.Openat(base, ours, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(child)
+	if why, err := foreign(child, os.Geteuid()); why == "" && err == nil {
+		_ = unix.Unlinkat(base, ours, unix.AT_REMOVEDIR) // refused while it holds one
+	}
+}
