@@ -1,6 +1,8 @@
 package keeper
 
 import (
+	"fmt"
+	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -8,23 +10,50 @@ import (
 )
 
 // What runs in a reaper and in a main process before its exec is a copy of one
-// thread, inside a runtime that has lost its other threads and soon its heap:
+// thread, inside a runtime that has lost its other threads and its heap:
 // no Go code may run there that could grow a stack, allocate, be scheduled or
 // write a pointer under a barrier. Hence nosplit functions that take numbers
 // and the orders, and nothing but raw system calls.
 
-// forkReaper returns only in the parent.
-//
-//go:noinline
-//go:nosplit
-//go:norace
-func forkReaper(o *orders) (uintptr, syscall.Errno) {
-	pid, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
-	if errno != 0 || pid != 0 {
-		return pid, errno
+// forkReaper forks the reaper onto a stack of its own, with as little of the
+// memory of this process as can be: the copy of its page tables, and of every
+// page that either writes to later, would cost more than all the rest, and a
+// reaper would keep what its keeper has changed or, once that is gone, all of
+// it. So the heap is not passed on.
+func forkReaper(o *orders) (pid int, err error) {
+	// The child is a copy of this thread alone: no signal handler may run in
+	// it. So the signals are blocked before the fork.
+	entry := reap
+	blocked, old := allSignals, sigset(0)
+	heap := privateMemory(o.all)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	syscall.ForkLock.Lock()
+	defer syscall.ForkLock.Unlock()
+	advise(heap, unix.MADV_DONTFORK)
+	rawMask(&blocked, &old)
+	n := cloneOnto(o.stack.to, **(**uintptr)(unsafe.Pointer(&entry)), uintptr(unsafe.Pointer(o)))
+	rawMask(&old, nil)
+	advise(heap, unix.MADV_DOFORK)
+	if n < 0 {
+		return 0, fmt.Errorf("cannot fork the reaper: %w", syscall.Errno(-n))
 	}
-	reap(o)
-	return 0, 0
+	return int(n), nil
+}
+
+// cloneOnto is fork(2) with the stack that ends at stack in the child, which
+// calls the function of one argument at entry and never comes back. It
+// returns the kernel's answer: a process, or a negated errno.
+//
+//go:noescape
+func cloneOnto(stack, entry, arg uintptr) (pid int64)
+
+// advise is madvise(2) for each range. What fails changes nothing but how
+// large a child is.
+func advise(ranges []pages, advice uintptr) {
+	for _, p := range ranges {
+		syscall.RawSyscall6(unix.SYS_MADVISE, p.from, p.to-p.from, advice, 0, 0, 0)
+	}
 }
 
 // forkMain makes the main process, in its cgroup when into is true. It returns
@@ -97,31 +126,6 @@ const maxClosed = 1 << 16
 //go:nosplit
 //go:norace
 func closeFD(fd uintptr) { syscall.RawSyscall6(unix.SYS_CLOSE, fd, 0, 0, 0, 0, 0) }
-
-// dropHeap gives the heap back, but for the pages around the stack it stands
-// on. Its functions never return above them.
-//
-//go:nosplit
-//go:norace
-func dropHeap(o *orders) {
-	var here byte
-	// What nosplit functions may use below this frame, and what is in use
-	// above it, are less than 1 KiB each.
-	low := (uintptr(unsafe.Pointer(&here)) - stackUse) &^ o.pageMask
-	high := (uintptr(unsafe.Pointer(&here)) + stackUse + o.pageMask) &^ o.pageMask
-	for i := 0; i < o.heaped; i++ {
-		from, to := o.heap[i&(len(o.heap)-1)].from, o.heap[i&(len(o.heap)-1)].to
-		if to <= low || from >= high {
-			dropPages(from, to)
-			continue
-		}
-		dropPages(from, low)
-		dropPages(high, to)
-	}
-}
-
-// stackUse is more than the stack that is in use on either side of a frame.
-const stackUse = 2048
 
 //go:nosplit
 //go:norace

@@ -21,7 +21,14 @@ func becomeMain(o *orders, born bool) {
 	}
 	syscall.RawSyscall6(unix.SYS_WRITE, uintptr(o.pipe[1]), uintptr(unsafe.Pointer(&o.birth)), unsafe.Sizeof(o.birth), 0, 0, 0)
 	closeFD(uintptr(o.pipe[1]))
-	if o.birth.errno != 0 || !admitted(o) {
+	if o.birth.errno != 0 {
+		exit(statusNoRun)
+	}
+	// The reaper says so too, but one that waits has to be woken first.
+	self, _, _ := syscall.RawSyscall6(unix.SYS_GETPID, 0, 0, 0, 0, 0, 0)
+	o.record = record{kind: recordBorn, pid: int32(self)}
+	sendRecord(o, slotGate)
+	if !admitted(o) {
 		exit(statusNoRun)
 	}
 	if _, _, errno := syscall.RawSyscall6(unix.SYS_SETSID, 0, 0, 0, 0, 0, 0); errno != 0 {
@@ -45,7 +52,6 @@ func becomeMain(o *orders, born bool) {
 		syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0)
 		if parent, _, _ := syscall.RawSyscall6(unix.SYS_GETPPID, 0, 0, 0, 0, 0, 0); int32(parent) != o.pid {
 			// The reaper was gone before.
-			self, _, _ := syscall.RawSyscall6(unix.SYS_GETPID, 0, 0, 0, 0, 0, 0)
 			syscall.RawSyscall6(unix.SYS_KILL, self, uintptr(unix.SIGKILL), 0, 0, 0, 0)
 		}
 	}

@@ -1,7 +1,6 @@
 package keeper
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"runtime"
@@ -51,9 +50,6 @@ type siginfo struct {
 	_                     [100]byte
 }
 
-// pages is a range of addresses of whole pages.
-type pages struct{ from, to uintptr }
-
 // orders is all that a reaper and its main process know. It lies outside of
 // Go's heap and has no pointer that Go knows of: the two run no Go runtime
 // which could move, collect or guard anything, and drop the heap they were
@@ -74,11 +70,9 @@ type orders struct {
 	groups               uintptr
 	groupCount           uintptr
 
-	args   pages     // what only the main process needs
-	heap   [64]pages // what neither needs
-	heaped int
-	// pageMask is the page size less one.
-	pageMask uintptr
+	all   pages // the mapping
+	stack pages // the children's
+	args  pages // what only the main process needs
 
 	// From here on: the working memory of the children.
 	pid     int32 // the reaper
@@ -168,6 +162,9 @@ func opName(op int32) string {
 	return names[op]
 }
 
+// stackSize is more than what nosplit functions can use; that is under 1 KiB.
+const stackSize = 8 << 10
+
 // order lays a command out for its children. The mapping is the caller's to
 // unmap once they are forked.
 func (c *Command) order() (*orders, []byte, error) {
@@ -186,7 +183,8 @@ func (c *Command) order() (*orders, []byte, error) {
 			texts += len(s) + 1
 		}
 	}
-	head := up(unsafe.Sizeof(orders{}))
+	stack := up(unsafe.Sizeof(orders{}))
+	head := stack + up(stackSize)
 	size := head
 	lists := uintptr(len(c.Argv)+len(c.Env)+2) * word
 	if c.Credential != nil {
@@ -199,7 +197,7 @@ func (c *Command) order() (*orders, []byte, error) {
 	}
 	o := (*orders)(unsafe.Pointer(&mem[0]))
 	base := uintptr(unsafe.Pointer(&mem[0]))
-	o.args, o.pageMask = pages{base + head, base + size}, page-1
+	o.all, o.stack, o.args = pages{base, base + size}, pages{base + stack, base + head}, pages{base + head, base + size}
 	at := head + lists
 	text := func(s string) uintptr {
 		here := base + at
@@ -233,7 +231,6 @@ func (c *Command) order() (*orders, []byte, error) {
 		o.hasNice, o.nice = true, int32(*c.Nice)
 	}
 	o.setRlimits(c.Rlimits)
-	o.setHeap(base)
 	return o, mem, nil
 }
 
@@ -248,54 +245,6 @@ func (o *orders) setRlimits(limits []unit.Rlimit) {
 			o.rlimitSet |= 1 << rlimitNofile
 		}
 	}
-}
-
-// setHeap finds the memory that a reaper can drop: what is private, belongs
-// to no file and is not own, where the orders are. Without it a reaper would
-// keep a copy of whatever its keeper changes later, and all of it when the
-// keeper is gone. The stack of the first thread stays, since it has the
-// command line.
-func (o *orders) setHeap(own uintptr) {
-	b, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		return // a bigger reaper works as well
-	}
-	for line := range bytes.Lines(b) {
-		// 7f12a000-7f12b000 rw-p 00000000 00:00 0    [name]
-		fields := bytes.Fields(line)
-		if len(fields) < 5 || string(fields[1]) != "rw-p" || string(fields[4]) != "0" ||
-			len(fields) > 5 && string(fields[5]) == "[stack]" {
-			continue
-		}
-		low, high, _ := bytes.Cut(fields[0], []byte("-"))
-		from, to := parseHex(low), parseHex(high)
-		if from <= own && own < to {
-			// Neighbours of one kind are one line.
-			o.addHeap(from, own)
-			o.addHeap(o.args.to, to)
-			continue
-		}
-		o.addHeap(from, to)
-	}
-}
-
-func (o *orders) addHeap(from, to uintptr) {
-	if from < to && o.heaped < len(o.heap) {
-		o.heap[o.heaped] = pages{from, to}
-		o.heaped++
-	}
-}
-
-func parseHex(b []byte) (n uintptr) {
-	for _, c := range b {
-		switch {
-		case c >= '0' && c <= '9':
-			n = n<<4 | uintptr(c-'0')
-		case c >= 'a' && c <= 'f':
-			n = n<<4 | uintptr(c-'a'+10)
-		}
-	}
-	return n
 }
 
 // setFiles puts the descriptors into the orders; control and gate are the

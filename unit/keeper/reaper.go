@@ -131,13 +131,16 @@ func (r *Reaper) Execute() error {
 		return fmt.Errorf("cannot execute the command: %w", err)
 	}
 	var rec record
-	switch n, err := readRecord(fd, &rec); {
-	case err != nil:
-		return fmt.Errorf("cannot execute the command: %w", err)
-	case n == 0:
-		return nil // closed by the exec
+	for {
+		switch n, err := readRecord(fd, &rec); {
+		case err != nil:
+			return fmt.Errorf("cannot execute the command: %w", err)
+		case n == 0:
+			return nil // closed by the exec
+		case rec.kind == recordFailed:
+			return &BecomeError{opName(rec.status), syscall.Errno(rec.errno)}
+		}
 	}
-	return &BecomeError{opName(rec.status), syscall.Errno(rec.errno)}
 }
 
 // End sends SIGKILL to every process of the job, again and again until none is

@@ -78,7 +78,6 @@ func settle(o *orders) {
 	openProc(o)
 	pid, _, _ := syscall.RawSyscall6(unix.SYS_GETPID, 0, 0, 0, 0, 0, 0)
 	o.pid = int32(pid)
-	dropHeap(o)
 }
 
 // openProc opens what endChildren reads; what is not there is -1.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -97,7 +96,7 @@ func (s *Subreaper) Fork(c *Command) (*Reaper, error) {
 	}
 	r := &Reaper{s: s, pid: pid, kill: kill, exited: make(chan struct{}), childless: make(chan struct{}),
 		wake: make(chan struct{}), refused: map[int]struct{}{}}
-	if err := r.await(control); err != nil {
+	if err := r.await(control, gate); err != nil {
 		unix.Close(gate) // a main process that is there without our knowing sees it and ends
 		unix.Close(control)
 		s.forget(r)
@@ -136,31 +135,35 @@ func (s *Subreaper) fork(c *Command, o *orders, null int) (control, gate, pid in
 	defer unix.Close(gates[1])
 	o.setFiles(c, controls[1], gates[1], null)
 
-	// See forkGuard. The lock keeps the reaper from being taken for a job's
-	// process before it is known.
+	// The lock keeps the reaper from being taken for a job's process before
+	// it is known.
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	blocked, old := allSignals, sigset(0)
-	syscall.ForkLock.Lock()
-	rawMask(&blocked, &old)
-	child, errno := forkReaper(o)
-	rawMask(&old, nil)
-	syscall.ForkLock.Unlock()
+	pid, err = forkReaper(o)
 	c.keepAlive()
-	if errno != 0 {
+	if err != nil {
 		unix.Close(controls[0])
 		unix.Close(gates[0])
-		return 0, 0, 0, fmt.Errorf("cannot fork the reaper: %w", errno)
+		return 0, 0, 0, err
 	}
-	s.own[int(child)] = struct{}{}
-	return controls[0], gates[0], int(child), nil
+	s.own[pid] = struct{}{}
+	return controls[0], gates[0], pid, nil
 }
 
-// await hears whether the main process is there.
-func (r *Reaper) await(control int) error {
+// await hears whether the main process is there, of the first to say so: it
+// itself or its reaper.
+func (r *Reaper) await(control, gate int) error {
 	var rec record
+	poll := []unix.PollFd{{Fd: int32(control), Events: unix.POLLIN}, {Fd: int32(gate), Events: unix.POLLIN}}
+	if err := again(func() error { _, err := unix.Poll(poll, -1); return err }); err != nil {
+		return fmt.Errorf("cannot hear the reaper: %w", err)
+	}
+	if poll[1].Revents&unix.POLLIN != 0 {
+		if n, err := readRecord(gate, &rec); err == nil && n > 0 && rec.kind == recordBorn {
+			r.main = int(rec.pid)
+			return nil
+		}
+	}
 	n, err := readRecord(control, &rec)
 	switch {
 	case err != nil:
@@ -190,9 +193,9 @@ func (s *Subreaper) forget(r *Reaper) {
 		return unix.Waitid(unix.P_PID, r.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 	})
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.reaped = true
 	_ = again(func() error { _, err := unix.Wait4(r.pid, nil, 0, nil); return err })
+	r.mu.Unlock()
 	s.Disown(r.pid)
 }
 
