@@ -55,6 +55,10 @@ type Command struct {
 	// OnHangup says what happens when this process, or the Reaper's last
 	// holder, is gone.
 	OnHangup Hangup
+
+	// scan makes the reaper look for its children among all processes, as
+	// where the kernel has no list of them.
+	scan bool
 }
 
 // Credential is a user with its groups, as setuid(2), setgid(2) and

@@ -48,16 +48,16 @@ func Descendants(pid int) ([]Process, error) {
 // another user's.
 func (p Process) Signal(sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.PID, 0)
-	if err == unix.EINVAL {
+	missing := errors.Is(err, unix.ENOSYS) // Linux 5.3 has it
+	switch {
+	case err == nil:
+		defer unix.Close(fd)
+	case errors.Is(err, unix.EINVAL):
 		err = unix.ESRCH // a thread has its number
-	}
-	if err != nil && err != unix.ENOSYS {
+		fallthrough
+	case !missing:
 		return fmt.Errorf("cannot signal process %d: %w", p.PID, err)
 	}
-	if err == nil {
-		defer unix.Close(fd)
-	}
-	missing := err == unix.ENOSYS // Linux 5.3 has it
 	// The descriptor holds whatever has the number now. If that is the one, it
 	// stays so.
 	start, err := StartTime(p.PID)

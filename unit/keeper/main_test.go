@@ -36,6 +36,8 @@ func TestMain(m *testing.M) {
 		unix.Kill(os.Getpid(), unix.SIGKILL)
 	case "keep":
 		keep()
+	case "root":
+		becomeRoot()
 	case "crosswise":
 		crosswise()
 	case "nofile":

@@ -58,6 +58,7 @@ type siginfo struct {
 type orders struct {
 	fds      [slots]int32 // as they are in the parent; -1: none
 	onHangup Hangup
+	scan     bool
 
 	path, argv, env, dir uintptr
 	umask                uint32
@@ -226,7 +227,7 @@ func (c *Command) order() (*orders, []byte, error) {
 			list += 4
 		}
 	}
-	o.umask, o.onHangup = c.Umask, c.OnHangup
+	o.umask, o.onHangup, o.scan = c.Umask, c.OnHangup, c.scan
 	if c.Nice != nil {
 		o.hasNice, o.nice = true, int32(*c.Nice)
 	}

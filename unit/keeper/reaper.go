@@ -250,7 +250,7 @@ func (r *Reaper) refuse(pid int) {
 // again repeats what a signal has interrupted.
 func again(f func() error) error {
 	for {
-		if err := f(); err != unix.EINTR {
+		if err := f(); !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}
@@ -260,7 +260,7 @@ func again(f func() error) error {
 func readRecord(fd int, rec *record) (n int, err error) {
 	buf := (*[recordSize]byte)(unsafe.Pointer(rec))[:]
 	err = again(func() (err error) { n, err = unix.Read(fd, buf); return err })
-	if err == unix.ECONNRESET {
+	if errors.Is(err, unix.ECONNRESET) {
 		return 0, nil // it ended with something unread
 	}
 	if err == nil && n != 0 && n != len(buf) {

@@ -214,10 +214,13 @@ const (
 
 // adopt does a lost reaper's work until nothing of the job is left.
 func (r *Reaper) adopt() {
-	wake := r.wake
+	wake, ending := r.wake, false
 	for quiet := 0; ; quiet++ {
 		r.mu.Lock()
-		ending := r.ending
+		if r.ending && !ending {
+			quiet = 0
+		}
+		ending = r.ending
 		r.mu.Unlock()
 		if ending && r.kill != nil && quiet%quietTicks == 0 {
 			_, _ = r.kill.WriteString("1")
