@@ -295,7 +295,7 @@ func noChildren() bool {
 	err := again(func() error {
 		return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
 	})
-	return err == unix.ECHILD
+	return errors.Is(err, unix.ECHILD)
 }
 
 // adopted is true for a child that came to us from a lost reaper.
