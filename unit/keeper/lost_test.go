@@ -316,9 +316,24 @@ func TestReaperUnderLoad(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-	if kib := private(t, r.PID()); kib > 256 {
+	if kib := private(t, r.PID()); kib > 512 {
 		t.Errorf("the reaper has %d KiB of its own", kib)
 	}
+}
+
+// Nor is what a keeper leaves behind: pages that were shared are then its
+// own.
+func TestReaperMemoryAlone(t *testing.T) {
+	k := keepOther(t, "echo up; exec sleep 1000", "HANGUP=stay").ready(t)
+	k.says(t, "up")
+	k.kill(t)
+	kib := private(t, k.reaper)
+	t.Logf("the reaper has %d KiB of its own", kib)
+	if kib > 512 {
+		t.Errorf("the reaper has %d KiB of its own", kib)
+	}
+	unix.Kill(k.reaper, unix.SIGTERM)
+	nothingLeft(t)
 }
 
 // A process of another user refuses, is reported, and does not keep the

@@ -14,8 +14,9 @@ type pages struct{ from, to uintptr }
 const maxMaps = 32 << 10
 
 // privateMemory lists this process's memory that belongs to no file, but for
-// the range keep, and for the stack of the first thread, which has the command
-// line. It is empty where /proc cannot be read.
+// the range keep, for the program's variables, which a child may look at, and
+// for the stack of the first thread, which has the command line. It is empty
+// where /proc cannot be read.
 func privateMemory(keep pages) []pages {
 	fd, err := unix.Open("/proc/self/maps", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -32,10 +33,15 @@ func privateMemory(keep pages) []pages {
 		filled += n
 	}
 	out := make([]pages, 0, 64)
+	fileEnd := uintptr(0)
 	for line := range bytes.Lines(buf[:filled]) {
 		p, ok := parseMap(line)
 		switch {
+		case bytes.Contains(line, []byte(" /")):
+			fileEnd = p.to
 		case !ok:
+		case p.from == fileEnd:
+			// What goes on where a file ends are variables without a value.
 		case p.from <= keep.from && keep.from < p.to:
 			// Neighbours of one kind are one line.
 			if p.from < keep.from {
@@ -55,7 +61,8 @@ func privateMemory(keep pages) []pages {
 //
 //	c000000000-c000400000 rw-p 00000000 00:00 0    [anon: Go: heap]
 //
-// ok is true for one that is private, writable and of no file.
+// ok is true for one that is private, writable and of no file. The range is
+// known in any case.
 func parseMap(line []byte) (p pages, ok bool) {
 	var rest []byte
 	p.from, rest = parseHex(line)
