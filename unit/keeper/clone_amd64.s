@@ -1,24 +1,28 @@
 #include "textflag.h"
 
-// func cloneVM(stack uintptr, area *guardArea) int64
-//
-// The child returns nowhere: it has a stack of its own, on which it calls
-// guard. The kernel keeps every register but AX, CX and R11.
-TEXT ·cloneVM(SB), NOSPLIT, $0-24
-	MOVQ $0x111, DI // CLONE_VM | SIGCHLD
-	MOVQ stack+0(FP), SI
-	MOVQ area+8(FP), R12
+// func cloneOnto(flags, stack, entry, arg uintptr) (pid int64)
+TEXT ·cloneOnto(SB), NOSPLIT, $0-40
+	MOVQ $56, AX // __NR_clone
+	MOVQ flags+0(FP), DI
+	MOVQ stack+8(FP), SI
 	MOVQ $0, DX
 	MOVQ $0, R10
 	MOVQ $0, R8
-	MOVQ $56, AX // __NR_clone
+	// The kernel leaves these two alone.
+	MOVQ entry+16(FP), R12
+	MOVQ arg+24(FP), R13
 	SYSCALL
-	CMPQ AX, $0
-	JEQ  child
-	MOVQ AX, ret+16(FP)
+	TESTQ AX, AX
+	JEQ child
+	MOVQ AX, pid+32(FP)
 	RET
-
 child:
-	MOVQ R12, 0(SP)
-	CALL ·guard(SB)
-	INT  $3
+	// What a function of Go's internal ABI expects: its argument in AX and
+	// zero in X15, and room above it to put the argument by. It does not look
+	// at R14, which would be the goroutine.
+	SUBQ $32, SP
+	XORPS X15, X15
+	XORL BP, BP
+	MOVQ R13, AX
+	CALL R12
+	INT $3

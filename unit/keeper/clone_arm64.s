@@ -1,23 +1,26 @@
 #include "textflag.h"
 
-// func cloneVM(stack uintptr, area *guardArea) int64
-//
-// The child returns nowhere: it has a stack of its own, on which it calls
-// guard. The kernel keeps every register but R0.
-TEXT ·cloneVM(SB), NOSPLIT|NOFRAME, $0-24
-	MOVD $0x111, R0 // CLONE_VM | SIGCHLD
-	MOVD stack+0(FP), R1
-	MOVD area+8(FP), R19
+// func cloneOnto(flags, stack, entry, arg uintptr) (pid int64)
+TEXT ·cloneOnto(SB), NOSPLIT, $0-40
+	MOVD $220, R8 // __NR_clone
+	MOVD flags+0(FP), R0
+	MOVD stack+8(FP), R1
 	MOVD $0, R2
 	MOVD $0, R3
 	MOVD $0, R4
-	MOVD $220, R8 // __NR_clone
+	// The kernel leaves these two alone.
+	MOVD entry+16(FP), R20
+	MOVD arg+24(FP), R21
 	SVC
-	CBZ  R0, child
-	MOVD R0, ret+16(FP)
+	CBZ R0, child
+	MOVD R0, pid+32(FP)
 	RET
-
 child:
-	MOVD R19, 8(RSP)
-	CALL ·guard(SB)
+	// What a function of Go's internal ABI expects: its argument in R0, and
+	// room above it to put that by. It does not look at R28, which would be
+	// the goroutine.
+	SUB $64, RSP
+	MOVD $0, R29
+	MOVD R21, R0
+	CALL (R20)
 	BRK

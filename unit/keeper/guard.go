@@ -164,15 +164,15 @@ func cloneGuard(fd int, keeps bool) (*Guard, error) {
 	}
 	area := (*guardArea)(unsafe.Pointer(&mem[0]))
 	area.fd, area.keeps = uintptr(fd), keeps
-	// Below the end there is room for the argument of guard, aligned.
-	top := uintptr(unsafe.Pointer(&area.stack)) + unsafe.Sizeof(area.stack) - 64
+	top := (uintptr(unsafe.Pointer(&area.stack)) + unsafe.Sizeof(area.stack)) &^ 15
+	entry := guard
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	blocked, old := allSignals, sigset(0)
 	syscall.ForkLock.Lock()
 	defer syscall.ForkLock.Unlock()
 	rawMask(&blocked, &old)
-	pid := cloneVM(top&^15, area)
+	pid := cloneOnto(unix.CLONE_VM|uintptr(unix.SIGCHLD), top, **(**uintptr)(unsafe.Pointer(&entry)), uintptr(unsafe.Pointer(area)))
 	rawMask(&old, nil)
 	if pid < 0 {
 		unix.Munmap(mem)
@@ -180,12 +180,6 @@ func cloneGuard(fd int, keeps bool) (*Guard, error) {
 	}
 	return &Guard{PID: int(pid), mem: mem}, nil
 }
-
-// cloneVM is clone(CLONE_VM|SIGCHLD), whose child calls guard on its stack. It
-// returns the child's pid, or a negated errno.
-//
-//go:noescape
-func cloneVM(stack uintptr, area *guardArea) int64
 
 //go:nosplit
 //go:norace

@@ -93,9 +93,11 @@ func Listen(status string) (*Await, error) {
 	return &Await{f, status}, nil
 }
 
-// BecomeError says why Become did not become the command.
+// BecomeError says why Become, or the main process of a Reaper, did not become
+// the command.
 type BecomeError struct {
-	// Op is what failed: chdir, setrlimit or exec.
+	// Op is what failed: chdir, setrlimit or exec; in a main process also
+	// setsid, setpriority, setgroups, setgid or setuid.
 	Op string
 	// Errno is the kernel's answer.
 	Errno syscall.Errno

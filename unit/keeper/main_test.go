@@ -34,6 +34,12 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		unix.Kill(os.Getpid(), unix.SIGKILL)
+	case "keep":
+		keep()
+	case "root":
+		becomeRoot()
+	case "crosswise":
+		crosswise()
 	case "nofile":
 		soft, hard, ok := nofile.Original()
 		c := ReadCaller()

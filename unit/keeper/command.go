@@ -1,0 +1,112 @@
+package keeper
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/unitward/unitward/unit"
+)
+
+// Command is a process as it is to become, everything resolved, and what its
+// reaper is to do for it. Files are only read, and can be closed once
+// Subreaper.Fork has returned.
+type Command struct {
+	// Path is the executable; it is not searched for.
+	Path string
+	// Argv is the argument vector; Env is the whole environment as KEY=VALUE.
+	// Both arrive byte for byte.
+	Argv, Env []string
+	// Dir is the working directory; empty is this process's.
+	Dir string
+	// Umask is the file mode creation mask.
+	Umask uint32
+	// Rlimits are the resource limits in the order of unit.RlimitNames, each
+	// lowered to the hard limit of this process where it must be. Those that
+	// are missing at the end stay as they are, but for RLIMIT_NOFILE, which
+	// is set to what this process was started with.
+	Rlimits []unit.Rlimit
+	// Nice is the scheduling priority from -20 to 19; nil is this process's.
+	Nice *int
+	// Credential is the user to become; nil is this process's.
+	Credential *Credential
+	// Stdin, Stdout and Stderr are the standard streams; nil is /dev/null.
+	Stdin, Stdout, Stderr *os.File
+
+	// Cgroup is the directory of the cgroup v2 that the main process is born
+	// in (clone3 with CLONE_INTO_CGROUP, Linux 5.7); nil is no cgroup, unless
+	// CgroupProcs is given.
+	Cgroup *os.File
+	// CgroupProcs is the cgroup.procs of the same cgroup, open for writing:
+	// where a process cannot be born in a cgroup, or dies at birth, it joins
+	// before anything else. nil makes either an error.
+	CgroupProcs *os.File
+	// CgroupKill is the cgroup.kill of the same cgroup (Linux 5.14), open for
+	// writing, which gets "1" when everything is to end; nil is signals to the
+	// processes alone. The reaper must not be in that cgroup.
+	CgroupKill *os.File
+	// KeeperProcs is the cgroup.procs, open for writing, of a cgroup that the
+	// reaper moves to before anything else; nil leaves it where it is.
+	KeeperProcs *os.File
+	// Record gets a line when the main process ends and one when nothing is
+	// left, so that they are known when nobody was there to hear of them; nil
+	// is no record. It must be open with O_APPEND. ReadRecord reads it.
+	Record *os.File
+	// OnHangup says what happens when this process, or the Reaper's last
+	// holder, is gone.
+	OnHangup Hangup
+
+	// scan makes the reaper look for its children among all processes, as
+	// where the kernel has no list of them.
+	scan bool
+}
+
+// Credential is a user with its groups, as setuid(2), setgid(2) and
+// setgroups(2) have them.
+type Credential struct {
+	UID, GID uint32
+	// Groups are the supplementary groups; nil is none.
+	Groups []uint32
+}
+
+// Hangup is what a reaper does when its keeper is gone.
+type Hangup uint32
+
+const (
+	// HangupEnd ends every process of the job with SIGKILL. The main process
+	// also ends with its reaper, unless the exec gave it another identity
+	// (PR_SET_PDEATHSIG).
+	HangupEnd Hangup = iota
+	// HangupStay lets the job run; the reaper goes on reaping, and ends after
+	// the job's last process.
+	HangupStay
+)
+
+// JoinError says that a main process could not be put into its cgroup, or its
+// reaper into that of the keeper. Nothing was executed.
+type JoinError struct {
+	// Op is what failed: clone3 into the cgroup, a write to cgroup.procs, a
+	// write to the keeper's cgroup.procs, or the birth itself, when the
+	// process was killed before it could say that it is there.
+	Op string
+	// Errno is the kernel's answer: ENOENT for a cgroup that was removed,
+	// EBADF for a directory that is none, EACCES where the common ancestor may
+	// not be written, EBUSY for one with controllers enabled, EOPNOTSUPP for
+	// one that is not of type domain. 0 for the birth.
+	Errno syscall.Errno
+}
+
+func (e *JoinError) Error() string {
+	if e.Errno == 0 {
+		return fmt.Sprintf("cannot put the main process into its cgroup: %s: it was killed", e.Op)
+	}
+	return fmt.Sprintf("cannot put the main process into its cgroup: %s: %v", e.Op, e.Errno)
+}
+
+// Unwrap returns the kernel's answer, nil when there is none.
+func (e *JoinError) Unwrap() error {
+	if e.Errno == 0 {
+		return nil
+	}
+	return e.Errno
+}

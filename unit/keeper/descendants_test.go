@@ -1,0 +1,120 @@
+package keeper
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"reflect"
+	"sort"
+	"strconv"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestDescendants(t *testing.T) {
+	s := subreaper(t)
+	r := started(t, s, shell("sleep 1000 & (sleep 1001 & exec sleep 1002) & (setsid sleep 1003 &) ; exec sleep 1004"))
+	// The reaper's: the main process, its four, and no more.
+	var all []Process
+	waitFor(t, func() bool {
+		var err error
+		if all, err = Descendants(r.PID()); err != nil {
+			t.Fatal(err)
+		}
+		sleeps := 0
+		for _, p := range all {
+			if b, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/comm"); string(b) == "sleep\n" {
+				sleeps++
+			}
+		}
+		return sleeps == 5 && len(all) == 5
+	})
+	for _, p := range all {
+		if start, err := StartTime(p.PID); err != nil || start != p.StartTime {
+			t.Errorf("%+v started at %d, %v", p, start, err)
+		}
+	}
+	if mine, err := Descendants(os.Getpid()); err != nil || len(mine) < 6 || mine[0].PID != r.PID() && len(mine) == 6 {
+		t.Errorf("ours are %v, %v", mine, err)
+	}
+	// Both ways to find them say the same.
+	for _, p := range append(all, Process{PID: r.PID()}) {
+		listed, err := childrenOf(p.PID)
+		found, err2 := childrenByParent(p.PID)
+		sort.Ints(listed)
+		sort.Ints(found)
+		if err != nil || err2 != nil || !reflect.DeepEqual(listed, found) {
+			t.Errorf("the children of %d: %v, %v and %v, %v", p.PID, listed, err, found, err2)
+		}
+	}
+	for _, p := range all {
+		if err := p.Signal(unix.SIGKILL); err != nil {
+			t.Error(err)
+		}
+	}
+	childless(t, r)
+	if none, err := Descendants(r.PID()); err != nil || len(none) > 0 {
+		t.Errorf("of one that is gone: %v, %v", none, err)
+	}
+}
+
+func TestSignalIdentity(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := Process{PID: cmd.Process.Pid}
+	var err error
+	if p.StartTime, err = StartTime(p.PID); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Signal(0); err != nil {
+		t.Error(err)
+	}
+	// As if the number was another's before.
+	if err := (Process{p.PID, p.StartTime - 1}).Signal(unix.SIGKILL); !errors.Is(err, unix.ESRCH) {
+		t.Errorf("a signal to an earlier one: %v", err)
+	}
+	if err := p.Signal(unix.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.Sys().(interface{ Signaled() bool }).Signaled() == false {
+		t.Errorf("it ended with %v", err)
+	}
+	if err := p.Signal(unix.SIGTERM); !errors.Is(err, unix.ESRCH) {
+		t.Errorf("a signal to one that is gone: %v", err)
+	}
+}
+
+func TestParseMap(t *testing.T) {
+	for _, c := range []struct {
+		line string
+		want pages
+		ok   bool
+	}{
+		{"c000000000-c000400000 rw-p 00000000 00:00 0 \n", pages{0xc000000000, 0xc000400000}, true},
+		{"7f12a000-7f12b000 rw-p 00000000 00:00 0                    [anon: Go: heap]\n", pages{0x7f12a000, 0x7f12b000}, true},
+		{"7ffc8000-7ffc9000 rw-p 00000000 00:00 0                    [stack]\n", pages{}, false},
+		{"c000400000-c004000000 ---p 00000000 00:00 0 \n", pages{}, false},
+		{"7f12a000-7f12b000 r--p 00000000 00:00 0                    [vvar]\n", pages{}, false},
+		{"7f12a000-7f12b000 rw-p 00001000 08:01 4711                 /bin/x\n", pages{}, false},
+		{"7f12a000-7f12b000 rw-s 00000000 00:01 4711                 /dev/zero (deleted)\n", pages{}, false},
+		{"", pages{}, false},
+		{"7f12a000", pages{}, false},
+		{"7f12a000-", pages{}, false},
+	} {
+		if got, ok := parseMap([]byte(c.line)); ok != c.ok || ok && got != c.want {
+			t.Errorf("parseMap(%q) = %x, %v", c.line, got, ok)
+		}
+	}
+	all := privateMemory(pages{})
+	if len(all) < 3 {
+		t.Fatalf("this process's memory is %x", all)
+	}
+	// A hole in the middle of one.
+	hole := pages{all[0].from + 4096, all[0].from + 8192}
+	if some := privateMemory(hole); some[0] != (pages{all[0].from, hole.from}) {
+		t.Errorf("%x without %x is %x", all[0], hole, some[:2])
+	}
+}

@@ -1,0 +1,270 @@
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sort"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Reaper is a process between this one, the keeper, and a job's main process,
+// and the way to what it sees. It is a fork of the keeper without an exec, a
+// hundred KiB large, in a session of its own: the job's processes are its
+// children or come to be when their parents end (PR_SET_CHILD_SUBREAPER), so
+// it ends all of them when the keeper is gone, and knows when none is left.
+//
+// When it is killed itself, its children come to the keeper, and the Reaper
+// goes on in the keeper's place. SIGTERM makes it end everything, whoever
+// sends it.
+//
+// Its methods can be called at any time by several goroutines.
+type Reaper struct {
+	s         *Subreaper
+	pid, main int
+	control   *os.File
+
+	exited, childless chan struct{}
+
+	mu      sync.Mutex
+	gate    *os.File
+	kill    *os.File
+	exit    Exit
+	emptyAt time.Time
+	refused map[int]struct{}
+	reaped  bool // the reaper is no process any more
+	lost    bool
+	ending  bool
+	wake    chan struct{} // tells adopt that ending became true
+}
+
+// Exit is how a main process ended.
+type Exit struct {
+	// Known is false when nobody could find out.
+	Known bool
+	// Status is its wait status.
+	Status syscall.WaitStatus
+	// At is when it was seen.
+	At time.Time
+	// CPU is the user and system time of it and the children that it has
+	// waited for.
+	CPU time.Duration
+	// MaxRSS is the largest resident set of any of these in KiB.
+	MaxRSS int64
+}
+
+// PID is the reaper's process. It ends only when the job has no process left,
+// or was told to by SIGKILL.
+func (r *Reaper) PID() int { return r.pid }
+
+// MainPID is the main process. It is a child of the reaper's, and after the
+// reaper's death of this process; it leads a session and a group of its own
+// from its exec on.
+func (r *Reaper) MainPID() int { return r.main }
+
+// Exited is closed once the main process has ended.
+func (r *Reaper) Exited() <-chan struct{} { return r.exited }
+
+// Exit is how the main process ended. It is empty before Exited is closed.
+func (r *Reaper) Exit() Exit {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.exit
+}
+
+// Childless is closed once no process of the job is left: the kernel said so
+// to the reaper (ECHILD). That is final, since only a descendant could have
+// become a child again. It comes after Exited, and the reaper itself is gone
+// too by then.
+func (r *Reaper) Childless() <-chan struct{} { return r.childless }
+
+// ChildlessAt is when that was seen; zero before Childless is closed.
+func (r *Reaper) ChildlessAt() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.emptyAt
+}
+
+// Lost is true when the reaper was killed while the job ran. This process
+// then reaps and ends in its place, as long as it lives.
+func (r *Reaper) Lost() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lost
+}
+
+// Refused lists, in their order, the processes that could not be signalled while
+// everything was to end (EPERM): those of another user. At most 64 changes
+// are told of.
+func (r *Reaper) Refused() []int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]int, 0, len(r.refused))
+	for pid := range r.refused {
+		out = append(out, pid)
+	}
+	sort.Ints(out)
+	return out
+}
+
+// Execute lets the main process execute its command, once. A *BecomeError says
+// why it did not; the main process then ends, with a status that is not the
+// command's. It fails with unix.EPIPE when the main process had ended before
+// it could be told.
+func (r *Reaper) Execute() error {
+	r.mu.Lock()
+	gate := r.gate
+	r.gate = nil
+	r.mu.Unlock()
+	if gate == nil {
+		return errors.New("cannot execute the command: it was executed before, or everything has ended")
+	}
+	defer gate.Close()
+	fd := int(gate.Fd())
+	if err := again(func() error { return unix.Sendto(fd, []byte{'x'}, unix.MSG_NOSIGNAL, nil) }); err != nil {
+		return fmt.Errorf("cannot execute the command: %w", err)
+	}
+	var rec record
+	for {
+		switch n, err := readRecord(fd, &rec); {
+		case err != nil:
+			return fmt.Errorf("cannot execute the command: %w", err)
+		case n == 0:
+			return nil // closed by the exec
+		case rec.kind == recordFailed:
+			return &BecomeError{opName(rec.status), syscall.Errno(rec.errno)}
+		}
+	}
+}
+
+// End sends SIGKILL to every process of the job, again and again until none is
+// left, and does not wait for that: Childless tells. It works before Execute
+// too, and on a reaper that was stopped.
+func (r *Reaper) End() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ending {
+		return
+	}
+	r.ending = true
+	if r.gate != nil {
+		r.gate.Close()
+		r.gate = nil
+	}
+	close(r.wake)
+	if !r.reaped {
+		r.tell()
+	}
+}
+
+// tell passes the end on to the reaper, which is not reaped yet.
+func (r *Reaper) tell() {
+	conn, err := r.control.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = conn.Control(func(fd uintptr) {
+		_ = unix.Sendto(int(fd), []byte{'e'}, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, nil)
+	})
+	_ = unix.Kill(r.pid, unix.SIGCONT)
+}
+
+// follow hears the reaper until it is gone, and goes on in its place if it
+// was killed.
+func (r *Reaper) follow() {
+	var rec record
+	buf := (*[recordSize]byte)(unsafe.Pointer(&rec))[:]
+	childless := false
+	for {
+		n, err := r.control.Read(buf)
+		if err != nil || n != len(buf) {
+			break
+		}
+		switch rec.kind {
+		case recordExit:
+			r.setExit(Exit{true, syscall.WaitStatus(rec.status), time.Unix(0, rec.at), time.Duration(rec.cpu), rec.rss})
+		case recordRefused:
+			r.refuse(int(rec.pid))
+		case recordChildless:
+			childless = true
+			r.mu.Lock()
+			r.emptyAt = time.Unix(0, rec.at)
+			r.mu.Unlock()
+		}
+	}
+	// Its children become ours before it can be waited for.
+	r.s.forget(r)
+	if !childless {
+		r.mu.Lock()
+		r.lost = true
+		r.mu.Unlock()
+		r.adopt()
+	}
+	r.finish()
+}
+
+func (r *Reaper) finish() {
+	r.s.release(r)
+	r.setExit(Exit{})
+	r.mu.Lock()
+	if r.emptyAt.IsZero() {
+		r.emptyAt = time.Now()
+	}
+	if r.gate != nil {
+		r.gate.Close()
+		r.gate = nil
+	}
+	r.mu.Unlock()
+	r.control.Close()
+	if r.kill != nil {
+		r.kill.Close()
+	}
+	close(r.childless)
+}
+
+// setExit keeps the first exit that it is told of: a main process that is
+// reported and not yet reaped when its reaper dies is seen twice.
+func (r *Reaper) setExit(e Exit) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-r.exited:
+	default:
+		r.exit = e
+		close(r.exited)
+	}
+}
+
+func (r *Reaper) refuse(pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refused[pid] = struct{}{}
+}
+
+// again repeats what a signal has interrupted.
+func again(f func() error) error {
+	for {
+		if err := f(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// readRecord reads one record of a blocking socket; 0 is its end.
+func readRecord(fd int, rec *record) (n int, err error) {
+	buf := (*[recordSize]byte)(unsafe.Pointer(rec))[:]
+	err = again(func() (err error) { n, err = unix.Read(fd, buf); return err })
+	if errors.Is(err, unix.ECONNRESET) {
+		return 0, nil // it ended with something unread
+	}
+	if err == nil && n != 0 && n != len(buf) {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}

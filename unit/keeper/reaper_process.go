@@ -1,0 +1,290 @@
+package keeper
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	sigChld = sigset(1) << (unix.SIGCHLD - 1)
+
+	lastSignal = 64
+
+	// What waitid(2) has in si_code.
+	codeExited = 1
+	codeKilled = 2
+	codeDumped = 3
+)
+
+// reap is the reaper: a process between a keeper and a main process that ends
+// all of the job when the keeper is gone. Every orphan of the job comes to it,
+// whatever its session, so it knows when nothing is left.
+//
+//go:nosplit
+//go:norace
+func reap(o *orders) {
+	settle(o)
+	if errno := bear(o); errno != 0 {
+		giveUp(o, o.status, errno)
+	}
+	o.record = record{kind: recordBorn, pid: o.main}
+	sendRecord(o, slotControl)
+	leaveToMain(o)
+	for {
+		collect(o)
+		if o.childless {
+			exit(0)
+		}
+		if o.ending {
+			endChildren(o)
+		}
+		heed(o)
+	}
+}
+
+// settle makes the reaper of what was a thread of its keeper.
+//
+//go:nosplit
+//go:norace
+func settle(o *orders) {
+	if o.fds[slotKeeperProcs] >= 0 {
+		if errno := joinCgroup(uintptr(o.fds[slotKeeperProcs])); errno != 0 {
+			giveUp(o, opKeeper, errno)
+		}
+	}
+	if errno := arrange(o); errno != 0 {
+		giveUp(o, opDescriptors, errno)
+	}
+	o.fds[slotControl] = slotControl
+	syscall.RawSyscall6(unix.SYS_SETSID, 0, 0, 0, 0, 0, 0)
+	name := [16]byte{'u', 'n', 'i', 't', 'w', 'a', 'r', 'd', '-', 'r', 'e', 'a', 'p', 'e', 'r'}
+	syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name)), 0, 0, 0, 0)
+	if _, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0, 0); errno != 0 {
+		giveUp(o, opSubreaper, errno)
+	}
+	// The main process inherits what is ignored, also by the one who started
+	// this program, and must not.
+	for i := uintptr(1); i <= lastSignal; i++ {
+		syscall.RawSyscall6(unix.SYS_RT_SIGACTION, i, uintptr(unsafe.Pointer(&o.action)), 0, sigsetSize, 0, 0)
+	}
+	o.mask = sigChld | sigTerm
+	fd, _, errno := syscall.RawSyscall6(unix.SYS_SIGNALFD4, ^uintptr(0), uintptr(unsafe.Pointer(&o.mask)), sigsetSize, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK, 0, 0)
+	if errno != 0 {
+		giveUp(o, opSignals, errno)
+	}
+	o.sigfd = int32(fd)
+	openProc(o)
+	pid, _, _ := syscall.RawSyscall6(unix.SYS_GETPID, 0, 0, 0, 0, 0, 0)
+	o.pid = int32(pid)
+}
+
+// openProc opens what endChildren reads; what is not there is -1.
+//
+//go:nosplit
+//go:norace
+func openProc(o *orders) {
+	at := unix.AT_FDCWD
+	proc := [...]byte{'/', 'p', 'r', 'o', 'c', 0}
+	o.proc, o.below = -1, -1
+	fd, _, errno := syscall.RawSyscall6(unix.SYS_OPENAT, uintptr(at), uintptr(unsafe.Pointer(&proc)), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0, 0, 0)
+	if errno != 0 {
+		return
+	}
+	o.proc = int32(fd)
+	if o.scan {
+		return
+	}
+	below := [...]byte{'t', 'h', 'r', 'e', 'a', 'd', '-', 's', 'e', 'l', 'f', '/', 'c', 'h', 'i', 'l', 'd', 'r', 'e', 'n', 0}
+	fd, _, errno = syscall.RawSyscall6(unix.SYS_OPENAT, fd, uintptr(unsafe.Pointer(&below)), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
+	if errno == 0 {
+		o.below = int32(fd)
+	}
+}
+
+// bear makes the main process and waits until it is in its cgroup. The
+// operation that failed is in o.status.
+//
+//go:nosplit
+//go:norace
+func bear(o *orders) syscall.Errno {
+	if o.fds[slotCgroup] >= 0 {
+		o.status = opClone3
+		errno := awaitBirth(o, true)
+		if errno == 0 {
+			return 0
+		}
+		if o.fds[slotProcs] < 0 {
+			return errno
+		}
+		switch errno {
+		case unix.ENOSYS, unix.EINVAL, unix.E2BIG, unix.EPERM:
+			// No clone3, none with cgroups (Linux 5.3 to 5.6), or none that a
+			// filter of system calls lets through.
+		case stillborn:
+			// Killed at birth because the cgroup, or this process's own, was
+			// killed once (kernels with the 2025 change to cgroup_kill).
+		default:
+			return errno
+		}
+	}
+	o.status = opFork
+	return awaitBirth(o, false)
+}
+
+// stillborn is the answer for a main process that ended before it was there.
+// It is above every number of the kernel's.
+const stillborn = syscall.Errno(1 << 16)
+
+//go:nosplit
+//go:norace
+func awaitBirth(o *orders, into bool) syscall.Errno {
+	if _, _, errno := syscall.RawSyscall6(unix.SYS_PIPE2, uintptr(unsafe.Pointer(&o.pipe)), unix.O_CLOEXEC, 0, 0, 0, 0); errno != 0 {
+		o.status = opFork
+		return errno
+	}
+	pid, errno := forkMain(o, into)
+	closeFD(uintptr(o.pipe[1]))
+	if errno != 0 {
+		closeFD(uintptr(o.pipe[0]))
+		return errno
+	}
+	o.main = int32(pid)
+	o.birth = birth{}
+	o.poll[0] = unix.PollFd{Fd: o.pipe[0], Events: unix.POLLIN}
+	o.poll[1] = unix.PollFd{Fd: slotControl, Events: unix.POLLIN}
+	for o.poll[0].Revents == 0 {
+		syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&o.poll)), 2, 0, 0, 0, 0)
+		if o.poll[1].Revents != 0 {
+			// The keeper is gone, or told us to end. A frozen cgroup keeps a
+			// process from ever being there, but not from being killed.
+			syscall.RawSyscall6(unix.SYS_KILL, pid, uintptr(unix.SIGKILL), 0, 0, 0, 0)
+			o.poll[1].Fd = -1
+		}
+	}
+	n, _, _ := syscall.RawSyscall6(unix.SYS_READ, uintptr(o.pipe[0]), uintptr(unsafe.Pointer(&o.birth)), unsafe.Sizeof(o.birth), 0, 0, 0)
+	closeFD(uintptr(o.pipe[0]))
+	switch {
+	case n != unsafe.Sizeof(o.birth):
+		errno, o.status = stillborn, opBirth
+	case o.birth.errno != 0:
+		errno, o.status = syscall.Errno(o.birth.errno), opJoin
+	default:
+		return 0
+	}
+	syscall.RawSyscall6(unix.SYS_WAIT4, pid, 0, unix.WALL, 0, 0, 0)
+	o.main = 0
+	return errno
+}
+
+// giveUp tells the keeper why there is no main process.
+//
+//go:nosplit
+//go:norace
+func giveUp(o *orders, op int32, errno syscall.Errno) {
+	o.record = record{kind: recordFailed, status: op, errno: int32(errno)}
+	sendRecord(o, uintptr(o.fds[slotControl]))
+	exit(1)
+}
+
+// leaveToMain drops what only the main process needs.
+//
+//go:nosplit
+//go:norace
+func leaveToMain(o *orders) {
+	closeFD(slotIn)
+	closeFD(slotOut)
+	closeFD(slotErr)
+	closeFD(slotGate)
+	if o.fds[slotCgroup] >= 0 {
+		closeFD(slotCgroup)
+	}
+	if o.fds[slotProcs] >= 0 {
+		closeFD(slotProcs)
+	}
+	if o.fds[slotKeeperProcs] >= 0 {
+		closeFD(slotKeeperProcs)
+	}
+	root := [...]byte{'/', 0}
+	syscall.RawSyscall6(unix.SYS_CHDIR, uintptr(unsafe.Pointer(&root)), 0, 0, 0, 0, 0)
+	dropPages(o.args.from, o.args.to)
+}
+
+// collect reaps what has ended. The status of the main process is told before
+// it is reaped: should this process be killed in between, the keeper still
+// finds it.
+//
+//go:nosplit
+//go:norace
+func collect(o *orders) {
+	for {
+		o.info.pid = 0
+		_, _, errno := syscall.RawSyscall6(unix.SYS_WAITID, unix.P_ALL, 0, uintptr(unsafe.Pointer(&o.info)),
+			unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, uintptr(unsafe.Pointer(&o.usage)), 0)
+		switch {
+		case errno == unix.ECHILD:
+			// Only a descendant could become a child again, and there is none.
+			o.childless = true
+			noteChildless(o)
+			return
+		case errno != 0 && errno != unix.EINTR, errno == 0 && o.info.pid == 0:
+			return
+		case errno != 0:
+			continue
+		}
+		if o.info.pid == o.main && !o.mainEnded {
+			o.mainEnded = true
+			noteExit(o)
+		}
+		syscall.RawSyscall6(unix.SYS_WAIT4, uintptr(o.info.pid), 0, unix.WALL|unix.WNOHANG, 0, 0, 0)
+		o.quiet = 0
+	}
+}
+
+// heed waits for a child's end, SIGTERM, a word of the keeper or its end.
+//
+//go:nosplit
+//go:norace
+func heed(o *orders) {
+	most := uintptr(0)
+	if o.ending {
+		o.now = unix.Timespec{Nsec: shortTick}
+		if o.quiet > quietTicks || o.struck == 0 && o.spared > 0 {
+			o.now.Nsec = longTick
+		}
+		o.quiet++
+		most = uintptr(unsafe.Pointer(&o.now))
+	}
+	o.poll[0] = unix.PollFd{Fd: o.sigfd, Events: unix.POLLIN}
+	o.poll[1] = unix.PollFd{Fd: o.fds[slotControl], Events: unix.POLLIN}
+	_, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&o.poll)), 2, most, 0, 0, 0)
+	if errno != 0 {
+		return
+	}
+	if o.poll[0].Revents != 0 {
+		n, _, errno := syscall.RawSyscall6(unix.SYS_READ, uintptr(o.sigfd), uintptr(unsafe.Pointer(&o.buf)), unsafe.Sizeof(o.buf), 0, 0, 0)
+		if errno == 0 {
+			for at := uintptr(0); at < n; at += unsafe.Sizeof(unix.SignalfdSiginfo{}) {
+				// The first field is the signal, in the order of this machine.
+				if o.buf[at&(4096-1)] == byte(unix.SIGTERM) {
+					o.ending = true
+				}
+			}
+		}
+	}
+	if o.poll[1].Revents != 0 {
+		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, slotControl, uintptr(unsafe.Pointer(&o.buf)), 1, unix.MSG_DONTWAIT, 0, 0)
+		switch {
+		case errno == unix.EAGAIN, errno == unix.EINTR:
+		case errno == 0 && n > 0:
+			o.ending = true // the one thing it can be told
+		default:
+			closeFD(slotControl)
+			o.fds[slotControl] = -1
+			if o.onHangup == HangupEnd {
+				o.ending = true
+			}
+		}
+	}
+}

@@ -1,0 +1,516 @@
+package keeper
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/unit"
+)
+
+// subreaper makes this process one, for the length of a test.
+func subreaper(t testing.TB) *Subreaper {
+	t.Helper()
+	s, err := NewSubreaper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) })
+	return s
+}
+
+// shell is a command of sh, which finds the rest of argv in $0, $1 ….
+func shell(script string, args ...string) *Command {
+	return &Command{Path: "/bin/sh", Argv: append([]string{"sh", "-c", script}, args...),
+		Env: os.Environ(), Umask: 0o022, Stderr: os.Stderr}
+}
+
+// started forks and executes c; all of it is ended with the test.
+func started(t testing.TB, s *Subreaper, c *Command) *Reaper {
+	t.Helper()
+	r, err := s.Fork(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.End(); childless(t, r) })
+	if err := r.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// patience bounds every wait for a condition. It is no expectation: a test
+// that waits this long has failed.
+const patience = 20 * time.Second
+
+func childless(t testing.TB, r *Reaper) {
+	t.Helper()
+	await1(t, "Childless", r.Childless())
+	// Then the rest has to be over too.
+	await1(t, "Exited", r.Exited())
+	if err := unix.Kill(r.PID(), 0); err != unix.ESRCH {
+		t.Errorf("the reaper %d is still there: %v", r.PID(), err)
+	}
+	if r.ChildlessAt().IsZero() {
+		t.Error("ChildlessAt is zero after Childless")
+	}
+}
+
+func await1(t testing.TB, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatalf("%s did not come within %v", what, patience)
+	}
+}
+
+func ended(t testing.TB, r *Reaper) Exit {
+	t.Helper()
+	await1(t, "Exited", r.Exited())
+	e := r.Exit()
+	if !e.Known {
+		t.Fatal("the exit is not known")
+	}
+	return e
+}
+
+func TestReaperExit(t *testing.T) {
+	s := subreaper(t)
+	before := time.Now()
+	for _, code := range []int{0, 1, 2, 7, 123, 125, 126, 127, 137, 203, 255} {
+		r := started(t, s, shell("exit "+strconv.Itoa(code)))
+		e := ended(t, r)
+		if !e.Status.Exited() || e.Status.ExitStatus() != code {
+			t.Errorf("status %#x, want the exit %d", int(e.Status), code)
+		}
+		if e.At.Before(before) || e.At.After(time.Now()) || e.MaxRSS <= 0 || e.CPU <= 0 {
+			t.Errorf("the exit is %+v", e)
+		}
+		childless(t, r)
+		if r.Lost() || len(r.Refused()) > 0 {
+			t.Errorf("lost %v, refused %v", r.Lost(), r.Refused())
+		}
+	}
+}
+
+func TestReaperSignal(t *testing.T) {
+	s := subreaper(t)
+	for _, sig := range []syscall.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGKILL, unix.SIGSEGV, unix.SIGPIPE, unix.SIGTERM, unix.SIGUSR1, unix.SIGCHLD, 64} {
+		c := shell(fmt.Sprintf("kill -%d $$; exit 3", sig))
+		c.Dir = t.TempDir()
+		c.Rlimits = make([]unit.Rlimit, unix.RLIMIT_CORE+1)
+		for i := range c.Rlimits {
+			c.Rlimits[i] = unit.Rlimit{Soft: ^uint64(0), Hard: ^uint64(0)}
+		}
+		want := exec.Command("/bin/sh", c.Argv[1:]...)
+		want.Dir = c.Dir
+		want.Run()
+		e := ended(t, started(t, s, c))
+		// Whether there is a core is the machine's setting: both have the
+		// same limit where this process has no lower one.
+		if got, want := e.Status, want.ProcessState.Sys().(syscall.WaitStatus); got&0x7f != want&0x7f || got>>8 != want>>8 {
+			t.Errorf("signal %d: status %#x, want %#x", sig, int(got), int(want))
+		}
+	}
+}
+
+// What waitid says in pieces becomes the wait status, the core flag too.
+func TestReaperCore(t *testing.T) {
+	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
+	if err != nil || bytes.HasPrefix(pattern, []byte("|")) || bytes.HasPrefix(pattern, []byte("/")) {
+		t.Skipf("core: no file in the working directory on this machine: %q, %v", pattern, err)
+	}
+	var have syscall.Rlimit
+	if err := syscall.Getrlimit(unix.RLIMIT_CORE, &have); err != nil || have.Max == 0 {
+		t.Skipf("core: none is allowed here: %+v, %v", have, err)
+	}
+	c := shell("ulimit -c unlimited; kill -SEGV $$")
+	c.Dir = t.TempDir()
+	if e := ended(t, started(t, subreaper(t), c)); !e.Status.CoreDump() || e.Status.Signal() != unix.SIGSEGV {
+		t.Errorf("status %#x, want SEGV with a core", int(e.Status))
+	}
+}
+
+// The main process is as it was asked for, to the byte.
+func TestReaperBecomes(t *testing.T) {
+	s := subreaper(t)
+	dir := t.TempDir()
+	odd := dir + "/d\xff \n"
+	if err := os.Mkdir(odd, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path, err := filepath.Abs(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := dir + "/answer"
+	caller := ReadCaller()
+	c := &Command{
+		Path: path, Dir: odd, Umask: 0o027, Rlimits: caller.Rlimits[:],
+		Argv: []string{"\xffname", "", " ", "$HOME", "%i", "\n\x01", strings.Repeat("z", 100<<10), "-"},
+		Env: []string{childVariable + "=tell=" + answer, "a b=1", "BASH_FUNC_f%%=() { :; }", "V=\xff\xfe", "V=again", "EMPTY=",
+			"L=" + strings.Repeat("v", 100<<10)},
+		Stderr: os.Stderr,
+	}
+	for i := range 16 { // 1.6 MiB in all
+		c.Argv = append(c.Argv, strings.Repeat(string(rune('a'+i)), 100<<10))
+	}
+	c.Rlimits[unix.RLIMIT_CORE] = unit.Rlimit{Soft: 0, Hard: min(4096, c.Rlimits[unix.RLIMIT_CORE].Hard)}
+	c.Rlimits[unix.RLIMIT_NOFILE] = unit.Rlimit{Soft: 33, Hard: min(66, c.Rlimits[unix.RLIMIT_NOFILE].Hard)}
+	if e := ended(t, started(t, s, c)); e.Status != 0 {
+		t.Fatalf("status %#x", int(e.Status))
+	}
+	w := answered(t, answer)
+	if !reflect.DeepEqual(texts(w.Argv), c.Argv) {
+		t.Errorf("argv is %.300q", w.Argv)
+	}
+	if !reflect.DeepEqual(texts(w.Env), c.Env) {
+		t.Errorf("the environment is %.300q", w.Env)
+	}
+	if string(w.Dir) != odd || w.Umask != c.Umask {
+		t.Errorf("directory %q, umask %o", w.Dir, w.Umask)
+	}
+	if !reflect.DeepEqual(w.Rlimits, c.Rlimits) {
+		t.Errorf("the limits are\n%v, want\n%v", w.Rlimits, c.Rlimits)
+	}
+	if len(w.FDs) > 0 {
+		t.Errorf("the descriptors %q were passed on", w.FDs)
+	}
+}
+
+// Without limits the job has those of this program's caller, not Go's own.
+func TestReaperGivesTheOriginalNofile(t *testing.T) {
+	cmd := exec.Command("/bin/sh", "-c", `ulimit -Sn 77 && exec "$0"`, os.Args[0])
+	cmd.Env = append(os.Environ(), childVariable+"=keep=", "JOB=ulimit -Sn")
+	out, err := cmd.Output()
+	if err != nil || !strings.HasSuffix(string(out), "\n77\n") {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+func TestReaperSession(t *testing.T) {
+	s := subreaper(t)
+	out := t.TempDir() + "/out"
+	c := shell(`exec >"$0"; read -r stat </proc/self/stat; echo "$stat"; grep -E '^Sig(Blk|Ign)' /proc/self/status; ls /proc/$$/fd`, out)
+	r := started(t, s, c)
+	ended(t, r)
+	b, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(b), "\n")
+	// pid, comm, state, ppid, group, session
+	main := strconv.Itoa(r.MainPID())
+	if got, want := strings.Fields(lines[0])[3:6], []string{strconv.Itoa(r.PID()), main, main}; !reflect.DeepEqual(got, want) {
+		t.Errorf("parent, group and session are %v, want %v", got, want)
+	}
+	if got := lines[1:3]; !reflect.DeepEqual(got, []string{"SigBlk:\t0000000000000000", "SigIgn:\t0000000000000000"}) {
+		t.Errorf("the signals are %q", got)
+	}
+}
+
+// Nothing but the standard streams reaches a job, also while other jobs are
+// made, nor does a reaper hold more than it needs.
+func TestReaperDescriptors(t *testing.T) {
+	s := subreaper(t)
+	leak, err := os.Open("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leak.Close()
+	if err := unix.Dup3(int(leak.Fd()), 200, 0); err != nil { // without CLOEXEC
+		t.Fatal(err)
+	}
+	defer unix.Close(200)
+	r := started(t, s, shell("while :; do sleep 1; done"))
+	want := []string{"/dev/null", "/dev/null"}
+	for i := range 20 {
+		other := started(t, s, shell("exec sleep 1000"))
+		var got map[string]string
+		waitFor(t, func() bool { // it opens some itself at first
+			got = fds(t, other.MainPID())
+			return len(got) == 3
+		})
+		if got["0"] != want[0] || got["1"] != want[1] {
+			t.Fatalf("job %d has the descriptors %v", i, got)
+		}
+		held := 0
+		waitFor(t, func() bool { held = len(fds(t, other.PID())); return held <= 4 })
+		other.End()
+		childless(t, other)
+	}
+	r.End()
+	childless(t, r)
+	if e := r.Exit(); e.Status.Signal() != unix.SIGKILL {
+		t.Errorf("status %#x after End", int(e.Status))
+	}
+}
+
+func fds(t *testing.T, pid int) map[string]string {
+	t.Helper()
+	dir := fmt.Sprintf("/proc/%d/fd/", pid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, e := range entries {
+		if target, err := os.Readlink(dir + e.Name()); err == nil {
+			out[e.Name()] = target
+		}
+	}
+	return out
+}
+
+// Descriptors 0 to 2 can be each other's, and lie anywhere.
+func TestReaperStreams(t *testing.T) {
+	s := subreaper(t)
+	dir := t.TempDir()
+	for _, swap := range []bool{false, true} {
+		file := func(name string) *os.File {
+			f, err := os.OpenFile(dir+"/"+name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { f.Close() })
+			return f
+		}
+		in, out, errs := file("in"), file("out"), file("err")
+		in.WriteString("hello\n")
+		in.Seek(0, 0)
+		c := shell("cat; echo out; echo err >&2")
+		c.Stdin, c.Stdout, c.Stderr = in, out, errs
+		if swap {
+			// In a process that has them crosswise at 0 to 2.
+			cmd := exec.Command("/bin/sh", "-c", `exec 3<&0 4>&1 5>&2; exec 0>&5 1<&3 2>&4 3>&- 4>&- 5>&-; exec "$0"`, os.Args[0])
+			cmd.Env = append(os.Environ(), childVariable+"=crosswise=")
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errs
+			if err := cmd.Run(); err != nil {
+				t.Fatal(err)
+			}
+		} else if e := ended(t, started(t, s, c)); e.Status != 0 {
+			t.Errorf("status %#x", int(e.Status))
+		}
+		if b, _ := os.ReadFile(dir + "/out"); string(b) != "hello\nout\n" {
+			t.Errorf("swapped %v: stdout is %q", swap, b)
+		}
+		if b, _ := os.ReadFile(dir + "/err"); string(b) != "err\n" {
+			t.Errorf("swapped %v: stderr is %q", swap, b)
+		}
+	}
+}
+
+// crosswise runs a job in a process whose standard streams are its error
+// stream, its input and its output.
+func crosswise() {
+	s, err := NewSubreaper()
+	if err != nil {
+		panic(err)
+	}
+	c := shell("cat; echo out; echo err >&2")
+	c.Stdin, c.Stdout, c.Stderr = os.Stdout, os.Stderr, os.Stdin
+	r, err := s.Fork(c)
+	if err != nil {
+		panic(err)
+	}
+	if err := r.Execute(); err != nil {
+		panic(err)
+	}
+	<-r.Childless()
+	os.Exit(r.Exit().Status.ExitStatus())
+}
+
+func TestReaperCannotExecute(t *testing.T) {
+	s := subreaper(t)
+	dir := t.TempDir()
+	file := func(name, content string, mode os.FileMode) string {
+		t.Helper()
+		if err := os.WriteFile(dir+"/"+name, []byte(content), mode); err != nil {
+			t.Fatal(err)
+		}
+		return dir + "/" + name
+	}
+	path := func(p string) func(*Command) { return func(c *Command) { c.Path = p } }
+	for _, c := range []struct {
+		name   string
+		change func(*Command)
+		op     string
+		errno  syscall.Errno
+	}{
+		{"missing", path("/nonexistent"), "exec", syscall.ENOENT},
+		{"below a file", path("/bin/sh/x"), "exec", syscall.ENOTDIR},
+		{"missing interpreter", path(file("script", "#!/nonexistent\n", 0o700)), "exec", syscall.ENOENT},
+		{"text", path(file("text", "true\n", 0o700)), "exec", syscall.ENOEXEC},
+		{"not executable", path(file("plain", "#!/bin/sh\n", 0o600)), "exec", syscall.EACCES},
+		{"directory", path(dir), "exec", syscall.EACCES},
+		{"no directory", func(c *Command) { c.Dir = "/nonexistent" }, "chdir", syscall.ENOENT},
+		{"a file for a directory", func(c *Command) { c.Dir = "/bin/sh" }, "chdir", syscall.ENOTDIR},
+		{"an argument more than fits", func(c *Command) { c.Argv = []string{"x", strings.Repeat("x", 200<<10)} }, "exec", syscall.E2BIG},
+		{"more than fits", func(c *Command) {
+			for range 100 {
+				c.Argv = append(c.Argv, strings.Repeat("x", 100<<10))
+			}
+		}, "exec", syscall.E2BIG},
+		{"soft above hard", func(c *Command) { c.Rlimits = []unit.Rlimit{{Soft: 2, Hard: 1}} }, "setrlimit", syscall.EINVAL},
+		{"no room", func(c *Command) {
+			c.Rlimits = make([]unit.Rlimit, unix.RLIMIT_AS+1)
+			for i := range c.Rlimits {
+				c.Rlimits[i] = unit.Rlimit{Soft: 1 << 20, Hard: 1 << 20}
+			}
+			c.Path = "/nonexistent"
+		}, "exec", syscall.ENOENT},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := shell("exit 0")
+			c.change(cmd)
+			r, err := s.Fork(cmd)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var why *BecomeError
+			if err := r.Execute(); !errors.As(err, &why) || why.Op != c.op || why.Errno != c.errno {
+				t.Errorf("Execute: %v, want %s: %v", err, c.op, c.errno)
+			}
+			childless(t, r)
+			if err := r.Execute(); err == nil {
+				t.Error("it executes twice")
+			}
+		})
+	}
+	var why *BecomeError
+	c := shell("exit 0")
+	c.Env = []string{"A=a\x00b"}
+	if _, err := s.Fork(c); !errors.As(err, &why) || why.Errno != syscall.EINVAL {
+		t.Errorf("Fork with a NUL: %v", err)
+	}
+	if _, err := s.Fork(&Command{}); !errors.Is(err, unit.ErrUsage) {
+		t.Errorf("Fork of nothing: %v", err)
+	}
+}
+
+// Before Execute nothing of the command is there, and End leaves nothing.
+func TestReaperNeverExecuted(t *testing.T) {
+	s := subreaper(t)
+	file := t.TempDir() + "/ran"
+	r, err := s.Fork(shell(`: >"$0"`, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", r.MainPID())); err != nil || string(b) != "unitward-reaper\n" {
+		t.Errorf("the main process is %q, %v", b, err)
+	}
+	r.End()
+	childless(t, r)
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the command ran")
+	}
+}
+
+func TestReaperCredential(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("credential: only root can become another user")
+	}
+	s := subreaper(t)
+	dir := t.TempDir()
+	out, err := os.OpenFile(dir+"/out", os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	nice := 7
+	c := shell("id -u; id -g; id -G; awk '{print $19}' /proc/self/stat")
+	c.Stdout, c.Nice = out, &nice
+	c.Credential = &Credential{UID: 4711, GID: 4712, Groups: []uint32{4713, 4714}}
+	if e := ended(t, started(t, s, c)); e.Status != 0 {
+		t.Errorf("status %#x", int(e.Status))
+	}
+	if b, _ := os.ReadFile(dir + "/out"); string(b) != "4711\n4712\n4712 4713 4714\n7\n" {
+		t.Errorf("it is %q", b)
+	}
+	// A directory is looked up as the user.
+	if err := os.Mkdir(dir+"/private", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.Dir = dir + "/private"
+	r, err := s.Fork(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var why *BecomeError
+	if err := r.Execute(); !errors.As(err, &why) || why.Op != "chdir" || why.Errno != syscall.EACCES {
+		t.Errorf("Execute: %v", err)
+	}
+	childless(t, r)
+}
+
+func TestReaperCannotBecomeAnotherUser(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("credential: root may become anybody")
+	}
+	c := shell("exit 0")
+	c.Credential = &Credential{UID: 0, GID: 0}
+	r, err := subreaper(t).Fork(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var why *BecomeError
+	if err := r.Execute(); !errors.As(err, &why) || why.Op != "setgroups" || why.Errno != syscall.EPERM {
+		t.Errorf("Execute: %v", err)
+	}
+	childless(t, r)
+}
+
+func BenchmarkReaper(b *testing.B) {
+	s := subreaper(b)
+	c := &Command{Path: "/bin/true", Argv: []string{"true"}, Env: os.Environ(), Umask: 0o022}
+	for b.Loop() {
+		r, err := s.Fork(c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := r.Execute(); err != nil {
+			b.Fatal(err)
+		}
+		<-r.Childless()
+	}
+	b.StopTimer()
+	c = shell("exec sleep 1000")
+	r := started(b, s, c)
+	b.ReportMetric(float64(private(b, r.PID())), "reaper-KiB")
+}
+
+func BenchmarkExec(b *testing.B) {
+	for b.Loop() {
+		if err := exec.Command("/bin/true").Run(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// private is the memory that is a process's alone, in KiB.
+func private(t testing.TB, pid int) (kib int) {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if name, value, _ := strings.Cut(line, ":"); strings.HasPrefix(name, "Private_") {
+			n, _ := strconv.Atoi(strings.Fields(value)[0])
+			kib += n
+		}
+	}
+	return kib
+}

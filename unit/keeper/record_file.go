@@ -1,0 +1,61 @@
+package keeper
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Recorded is what a reaper wrote down with Command.Record.
+type Recorded struct {
+	// Exit is how the main process ended; not Known if nothing is written yet.
+	Exit Exit
+	// ChildlessAt is when no process of the job was left; zero if it is not
+	// written yet.
+	ChildlessAt time.Time
+}
+
+// maxRecorded bounds the file, of which a reaper writes less than 200 bytes.
+const maxRecorded = 4096
+
+// ReadRecord reads the file of Command.Record:
+//
+//	exit STATUS TIME CPU MAXRSS end
+//	childless TIME end
+//
+// with the wait status, CLOCK_REALTIME and the CPU time in nanoseconds, and
+// MAXRSS in KiB. A line counts when it is whole, to its last word and newline:
+// one that was torn, as on a full disk, is passed over. The error is that of
+// reading, or says which line is none of a reaper's.
+func ReadRecord(r io.Reader) (Recorded, error) {
+	var out Recorded
+	b, err := io.ReadAll(io.LimitReader(r, maxRecorded))
+	if err != nil {
+		return out, fmt.Errorf("cannot read the record of a job's end: %w", err)
+	}
+	for line := range strings.Lines(string(b)) {
+		line, whole := strings.CutSuffix(line, wordEnd)
+		if !whole {
+			continue
+		}
+		words := strings.Split(line, " ")
+		n := make([]int64, 0, 4)
+		for _, w := range words[1:] {
+			if v, err := strconv.ParseInt(w, 10, 64); err == nil && v >= 0 {
+				n = append(n, v)
+			}
+		}
+		switch {
+		case words[0] == wordExit && len(words) == 5 && len(n) == 4 && n[0] <= 0xffff:
+			out.Exit = Exit{true, syscall.WaitStatus(n[0]), time.Unix(0, n[1]), time.Duration(n[2]), n[3]}
+		case words[0] == wordChildless && len(words) == 2 && len(n) == 1:
+			out.ChildlessAt = time.Unix(0, n[0])
+		default:
+			return Recorded{}, fmt.Errorf("cannot understand the record of a job's end: %q", line)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,308 @@
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Subreaper is this process as the keeper of jobs. It makes reapers, and when
+// one is killed, the job's processes come to this process and it reaps and
+// ends them itself. There can be one in a process.
+//
+// This process's other children stay their makers' to wait for: what is taken
+// for a job's is a child of another session that neither Fork nor Own knows
+// of. Where several reapers are lost at a time their processes cannot be told
+// apart: each of the jobs counts as childless when all are, and the end of one
+// is the end of all.
+type Subreaper struct {
+	// session is ours. A job's processes can never have it, as its reaper
+	// has left it.
+	session int
+
+	mu    sync.Mutex
+	own   map[int]struct{}
+	mains map[int]*Reaper
+}
+
+// NewSubreaper makes this process one (PR_SET_CHILD_SUBREAPER, Linux 3.4).
+func NewSubreaper() (*Subreaper, error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("cannot become a subreaper: %w", err)
+	}
+	session, err := unix.Getsid(0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read this process's session: %w", err)
+	}
+	return &Subreaper{session: session, own: map[int]struct{}{}, mains: map[int]*Reaper{}}, nil
+}
+
+// Own names a child of this process that has a session of its own and is of
+// no job, such as a Guard, before it can be taken for a job's.
+func (s *Subreaper) Own(pid int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.own[pid] = struct{}{}
+}
+
+// Disown takes that back, once the child is waited for.
+func (s *Subreaper) Disown(pid int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.own, pid)
+}
+
+// Fork makes a reaper and the main process of a command. The main process is
+// in its cgroup and waits for Execute; nothing of the command exists yet. In
+// a frozen cgroup it waits until that is thawed.
+//
+// A *JoinError says that the main process could not be put into its cgroup, or
+// the reaper into the keeper's; a *BecomeError that the command cannot be one
+// at all. Any other error comes of the kernel: no process, no memory, no
+// descriptor. Nothing is left then.
+func (s *Subreaper) Fork(c *Command) (*Reaper, error) {
+	o, mem, err := c.order()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Munmap(mem) }()
+	null := -1
+	if c.Stdin == nil || c.Stdout == nil || c.Stderr == nil {
+		null, err = unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, fmt.Errorf("cannot open %s: %w", os.DevNull, err)
+		}
+		defer unix.Close(null)
+	}
+	var kill *os.File
+	if c.CgroupKill != nil {
+		fd, err := unix.FcntlInt(c.CgroupKill.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			return nil, fmt.Errorf("cannot keep %s: %w", c.CgroupKill.Name(), err)
+		}
+		kill = os.NewFile(uintptr(fd), c.CgroupKill.Name())
+	}
+	control, gate, pid, err := s.fork(c, o, null)
+	if err != nil {
+		if kill != nil {
+			kill.Close()
+		}
+		return nil, err
+	}
+	r := &Reaper{s: s, pid: pid, kill: kill, exited: make(chan struct{}), childless: make(chan struct{}),
+		wake: make(chan struct{}), refused: map[int]struct{}{}}
+	if err := r.await(control, gate); err != nil {
+		unix.Close(gate) // a main process that is there without our knowing sees it and ends
+		unix.Close(control)
+		s.forget(r)
+		if r.lost {
+			go func() { r.adopt(); s.release(r) }()
+		} else {
+			s.release(r)
+		}
+		if kill != nil {
+			kill.Close()
+		}
+		return nil, err
+	}
+	r.gate = os.NewFile(uintptr(gate), "gate")
+	_ = unix.SetNonblock(control, true)
+	r.control = os.NewFile(uintptr(control), "reaper")
+	s.mu.Lock()
+	s.mains[r.main] = r
+	s.mu.Unlock()
+	go r.follow()
+	return r, nil
+}
+
+// fork makes the reaper; control and gate are our ends of its sockets.
+func (s *Subreaper) fork(c *Command, o *orders, null int) (control, gate, pid int, err error) {
+	controls, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, 0, 0, fmt.Errorf("cannot make the reaper's socket: %w", err)
+	}
+	defer unix.Close(controls[1])
+	gates, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		unix.Close(controls[0])
+		return 0, 0, 0, fmt.Errorf("cannot make the main process's socket: %w", err)
+	}
+	defer unix.Close(gates[1])
+	o.setFiles(c, controls[1], gates[1], null)
+
+	// The lock keeps the reaper from being taken for a job's process before
+	// it is known.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pid, err = forkReaper(o)
+	c.keepAlive()
+	if err != nil {
+		unix.Close(controls[0])
+		unix.Close(gates[0])
+		return 0, 0, 0, err
+	}
+	s.own[pid] = struct{}{}
+	return controls[0], gates[0], pid, nil
+}
+
+// await hears whether the main process is there, of the first to say so: it
+// itself or its reaper.
+func (r *Reaper) await(control, gate int) error {
+	var rec record
+	poll := []unix.PollFd{{Fd: int32(control), Events: unix.POLLIN}, {Fd: int32(gate), Events: unix.POLLIN}}
+	if err := again(func() error { _, err := unix.Poll(poll, -1); return err }); err != nil {
+		return fmt.Errorf("cannot hear the reaper: %w", err)
+	}
+	if poll[1].Revents&unix.POLLIN != 0 {
+		if n, err := readRecord(gate, &rec); err == nil && n > 0 && rec.kind == recordBorn {
+			r.main = int(rec.pid)
+			return nil
+		}
+	}
+	n, err := readRecord(control, &rec)
+	switch {
+	case err != nil:
+		return fmt.Errorf("cannot hear the reaper: %w", err)
+	case n == 0:
+		r.lost = true
+		return errors.New("cannot start the main process: its reaper was killed")
+	case rec.kind == recordBorn:
+		r.main = int(rec.pid)
+		return nil
+	}
+	errno := syscall.Errno(rec.errno)
+	switch rec.status {
+	case opKeeper, opClone3, opJoin:
+		return &JoinError{opName(rec.status), errno}
+	case opBirth:
+		return &JoinError{opName(rec.status), 0}
+	}
+	return fmt.Errorf("cannot start the main process: %s: %w", opName(rec.status), errno)
+}
+
+// forget reaps a reaper that has closed its socket, which it does only by
+// ending.
+func (s *Subreaper) forget(r *Reaper) {
+	// Not under the locks: that a reaper ends may take the kernel some time.
+	_ = again(func() error {
+		return unix.Waitid(unix.P_PID, r.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+	})
+	r.mu.Lock()
+	r.reaped = true
+	_ = again(func() error { _, err := unix.Wait4(r.pid, nil, 0, nil); return err })
+	r.mu.Unlock()
+	s.Disown(r.pid)
+}
+
+// release forgets the main process.
+func (s *Subreaper) release(r *Reaper) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mains, r.main)
+}
+
+// Between two looks at what came to us.
+const (
+	adoptTick     = 10 * time.Millisecond
+	adoptLongTick = 100 * time.Millisecond
+)
+
+// adopt does a lost reaper's work until nothing of the job is left.
+func (r *Reaper) adopt() {
+	wake, ending := r.wake, false
+	for quiet := 0; ; quiet++ {
+		r.mu.Lock()
+		if r.ending && !ending {
+			quiet = 0
+		}
+		ending = r.ending
+		r.mu.Unlock()
+		if ending && r.kill != nil && quiet%quietTicks == 0 {
+			_, _ = r.kill.WriteString("1")
+		}
+		left, progress := r.s.sweep(r, ending)
+		if !left {
+			return
+		}
+		if progress {
+			quiet = 0
+		}
+		tick := adoptTick
+		if quiet > quietTicks {
+			tick = adoptLongTick
+		}
+		select {
+		case <-wake:
+			wake = nil
+		case <-time.After(tick):
+		}
+	}
+}
+
+// sweep reaps what has ended of the lost jobs, and with ending kills what has
+// not. left is false when nothing is.
+func (s *Subreaper) sweep(r *Reaper, ending bool) (left, progress bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Twice: a child may go from one of our threads to another while the
+	// threads are looked at one after the other, when its own has ended.
+	for range 2 {
+		left = false
+		children, err := childrenOf(os.Getpid())
+		if err != nil {
+			return !noChildren(), false
+		}
+		for _, pid := range children {
+			if !s.adopted(pid) {
+				continue
+			}
+			left = true
+			var status unix.WaitStatus
+			var usage unix.Rusage
+			var reaped int
+			err := again(func() (err error) {
+				reaped, err = unix.Wait4(pid, &status, unix.WNOHANG|unix.WALL, &usage)
+				return err
+			})
+			switch {
+			case err == nil && reaped == pid:
+				progress = true
+				if main := s.mains[pid]; main != nil {
+					main.setExit(Exit{true, syscall.WaitStatus(status), time.Now(),
+						time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), usage.Maxrss})
+				}
+			case err == nil && ending:
+				// Ours and unreaped, so it is no other process.
+				if err := unix.Kill(pid, unix.SIGKILL); err == unix.EPERM {
+					r.refuse(pid)
+				}
+			}
+		}
+		if left {
+			return true, progress
+		}
+	}
+	return false, progress
+}
+
+// noChildren is the kernel's own word for it.
+func noChildren() bool {
+	err := again(func() error {
+		return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+	})
+	return errors.Is(err, unix.ECHILD)
+}
+
+// adopted is true for a child that came to us from a lost reaper.
+func (s *Subreaper) adopted(pid int) bool {
+	if _, own := s.own[pid]; own {
+		return false
+	}
+	p, err := readStat(pid)
+	return err == nil && p.session != s.session
+}
