@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/verify"
 )
 
 // inService runs tests of units in a service of our manager, where the place
@@ -18,6 +19,9 @@ func inService(t *testing.T, place Place, properties ...string) {
 	t.Helper()
 	if os.Getenv("UNITWARD_RIG") == "" {
 		t.Skip("rig: needs a systemd manager")
+	}
+	if _, err := FindHierarchy(); errors.Is(err, ErrNoHierarchy) {
+		t.Skip("cgroup2: none is mounted here")
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -88,6 +92,23 @@ func TestPlace(t *testing.T) {
 	u := raw(t, p, "place")
 	job(t, u, "exec sleep 309")
 	awaitMembers(t, u, 1)
+}
+
+// Whatever the machine is like, there is a place, or a typed reason.
+func TestFindParent(t *testing.T) {
+	for _, named := range []string{"", "/gone", "gone"} {
+		p, err := FindParent(named)
+		var none *unit.IsolationError
+		switch {
+		case errors.As(err, &none):
+			if none.Isolation != verify.IsolationCgroup || len(none.Refused) == 0 || len(none.Hint()) == 0 {
+				t.Errorf("FindParent(%q): %+v", named, none)
+			}
+		case err != nil || named != "" || p.Path == "" || p.Place == "":
+			t.Errorf("FindParent(%q) = %+v, %v", named, p, err)
+		}
+		t.Logf("%+v, %v", p, err)
+	}
 }
 
 // Case 42: nothing of a user in a cgroup of root's can get into another one.

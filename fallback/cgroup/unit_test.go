@@ -347,3 +347,30 @@ func TestErrors(t *testing.T) {
 		t.Error(left)
 	}
 }
+
+// BenchmarkUnit is what a raw unit costs beside its process.
+func BenchmarkUnit(b *testing.B) {
+	h, err := FindHierarchy()
+	if err != nil {
+		b.Skip("cgroup2: " + err.Error())
+	}
+	name := fmt.Sprintf("/unitward-test-%d", os.Getpid())
+	if err := os.Mkdir(h.mount+name, 0o755); err != nil {
+		b.Skipf("cgroup2: cannot make a cgroup: %v", err)
+	}
+	defer os.Remove(h.mount + name)
+	for b.Loop() {
+		p, err := FindParent(name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		u, err := p.Create("bench")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := u.Remove(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		u.Close()
+	}
+}
