@@ -28,7 +28,7 @@ import (
 type Reaper struct {
 	s         *Subreaper
 	pid, main int
-	control   *os.File
+	control   int // a blocking socket; closed once reaped is true
 
 	exited, childless chan struct{}
 
@@ -165,13 +165,7 @@ func (r *Reaper) End() {
 
 // tell passes the end on to the reaper, which is not reaped yet.
 func (r *Reaper) tell() {
-	conn, err := r.control.SyscallConn()
-	if err != nil {
-		return
-	}
-	_ = conn.Control(func(fd uintptr) {
-		_ = unix.Sendto(int(fd), []byte{'e'}, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, nil)
-	})
+	_ = unix.Sendto(r.control, []byte{'e'}, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, nil)
 	_ = unix.Kill(r.pid, unix.SIGCONT)
 }
 
@@ -179,11 +173,12 @@ func (r *Reaper) tell() {
 // was killed.
 func (r *Reaper) follow() {
 	var rec record
-	buf := (*[recordSize]byte)(unsafe.Pointer(&rec))[:]
 	childless := false
 	for {
-		n, err := r.control.Read(buf)
-		if err != nil || n != len(buf) {
+		// A thread waits here, as one would for a child: to be woken by the
+		// poller of the runtime takes longer.
+		n, err := readRecord(r.control, &rec)
+		if err != nil || n == 0 {
 			break
 		}
 		switch rec.kind {
@@ -221,7 +216,7 @@ func (r *Reaper) finish() {
 		r.gate = nil
 	}
 	r.mu.Unlock()
-	r.control.Close()
+	unix.Close(r.control)
 	if r.kill != nil {
 		r.kill.Close()
 	}

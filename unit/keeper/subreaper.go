@@ -111,8 +111,7 @@ func (s *Subreaper) Fork(c *Command) (*Reaper, error) {
 		return nil, err
 	}
 	r.gate = os.NewFile(uintptr(gate), "gate")
-	_ = unix.SetNonblock(control, true)
-	r.control = os.NewFile(uintptr(control), "reaper")
+	r.control = control
 	s.mu.Lock()
 	s.mains[r.main] = r
 	s.mu.Unlock()
