@@ -125,14 +125,7 @@ func (c *Client) StartService(ctx context.Context, s Service) (*Unit, error) {
 	c.pump.follow(u.path, u.follower)
 	follow(l, u.path, s.Unit)
 	props, auxes := s.properties(l)
-	start := l.sendTo(ctx, sdName, sdPath, sdMgr+".StartTransientUnit", s.descriptors(), s.Unit, "fail", props, auxes)
-	err := start.wait(&u.job)
-	if err != nil && !isNoReply(err) {
-		c.pump.forget(u.path)
-		return nil, c.typed("start "+s.Unit, s.Unit, actionManageUnits, err)
-	}
-	u.referenced = l.addr.bus
-	return u, c.typed("start "+s.Unit, s.Unit, actionManageUnits, err)
+	return c.start(ctx, l, u, s.descriptors(), props, auxes)
 }
 
 func (s *Service) properties(l *link) ([]property.Property, []aux) {

@@ -16,19 +16,27 @@ type Record struct {
 	Name     string   `json:"name"`
 	Identity Identity `json:"identity"`
 
-	Command    []string      `json:"command"`
-	Cwd        string        `json:"cwd"`
-	Owner      string        `json:"owner"`
-	OwnerPID   int           `json:"owner_pid,omitempty"`
-	Lifetime   Lifetime      `json:"lifetime"`
-	Leftovers  Leftovers     `json:"leftovers"`
-	Timeout    time.Duration `json:"timeout_ns"`
-	Grace      time.Duration `json:"grace_ns"`
-	KillSignal int           `json:"kill_signal"`
-	Limits     []Limit       `json:"limits,omitempty"`
+	Command []string `json:"command"`
+	Cwd     string   `json:"cwd"`
+	Owner   string   `json:"owner"`
+	// OwnerProcess is the process that a job of lifetime owner ends with.
+	OwnerProcess Process       `json:"owner_process,omitzero"`
+	Lifetime     Lifetime      `json:"lifetime"`
+	Leftovers    Leftovers     `json:"leftovers"`
+	Timeout      time.Duration `json:"timeout_ns"`
+	Grace        time.Duration `json:"grace_ns"`
+	KillSignal   int           `json:"kill_signal"`
+	Limits       []Limit       `json:"limits,omitempty"`
 
 	// Launcher is the process that starts the job; it completes the record.
 	Launcher Process `json:"launcher"`
+	// Keeper stays with a job that is no service; zero for a service. Reaper
+	// is the process between it and the job.
+	Keeper Process `json:"keeper,omitzero"`
+	Reaper Process `json:"reaper,omitzero"`
+	// Refused says which isolations come before the job's own and were not
+	// taken, and why.
+	Refused []Refusal `json:"refused,omitempty"`
 	// CreatedAt is when the record was made, before the start was requested.
 	CreatedAt time.Time `json:"created_at"`
 	// StartedAt is when the main process started; nil until known.
@@ -63,7 +71,11 @@ func (r *Record) Report(o verify.Observation, v verify.Verdict) Report {
 		Stop:    r.Stop, Limits: append([]Limit{}, r.Limits...),
 		Exit:     exitFact(v.Exit),
 		Tree:     TreeFact{Empty: v.Tree.Empty, Source: v.Tree.Source, At: moment(v.Tree.At), Members: append([]verify.Member{}, v.Tree.Members...)},
+		Refused:  append([]Refusal{}, r.Refused...),
 		LeftUnit: []verify.Member{},
+	}
+	if r.Identity.Isolation == verify.IsolationGroup {
+		rep.Cgroup = "" // recorded to tell strangers by; it is not the job's
 	}
 	if rep.Stop.Steps == nil {
 		rep.Stop.Steps = []Step{}
@@ -196,6 +208,8 @@ func (r *Record) reason(o verify.Observation, v verify.Verdict) Reason {
 // known.
 func (r *Record) result(o verify.Observation) string {
 	switch {
+	case o.Cgroup.OOM:
+		return "oom-kill" // in a cgroup of ours, which no manager speaks of
 	case o.Unit.Read && o.Unit.InvocationID == r.Identity.InvocationID:
 		return o.Unit.Result // also a scope's: its time can be up and its memory out
 	case o.Recorded != nil:

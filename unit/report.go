@@ -54,10 +54,13 @@ const (
 // Report is what is known of a job, the same object wherever unitward speaks
 // of one.
 type Report struct {
-	Schema       string           `json:"schema"`
-	Name         string           `json:"name"`
-	State        State            `json:"state"`
-	Isolation    string           `json:"isolation"`
+	Schema    string `json:"schema"`
+	Name      string `json:"name"`
+	State     State  `json:"state"`
+	Isolation string `json:"isolation"`
+	// Refused says which isolations come before Isolation and were not
+	// taken, and why.
+	Refused      []Refusal        `json:"refused"`
 	Manager      Manager          `json:"manager,omitempty"`
 	Unit         string           `json:"unit"`
 	InvocationID string           `json:"invocation_id,omitempty"`

@@ -25,6 +25,7 @@ const schema = `{"schema":"unitward.report/1","name":"unitward-make-7f3a90c1","s
  "stop":{"requested_at":null,"by":null,"steps":[]},
  "limits":[{"name":"MemoryMax","asked":"512M","applied":true,"found":"536870912"}],
  "usage":{"cpu_ns":null,"memory_peak":null,"tasks_peak":null},
+ "refused":[],
  "left_unit":[]}`
 
 func decode(t *testing.T, s string) map[string]any {

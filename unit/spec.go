@@ -96,6 +96,13 @@ type Spec struct {
 	// Rlimits are the resource limits in the order of RlimitNames.
 	Rlimits [len(RlimitNames)]Rlimit
 
+	// Isolation are the rungs that may hold the job, in the order in which
+	// they are tried; at least one (verify.IsolationService …).
+	Isolation []string
+	// CgroupParent is the cgroup below which isolation cgroup makes its unit:
+	// an absolute path below the cgroup root or in the file system; empty
+	// finds one.
+	CgroupParent string
 	// Manager is the manager to ask.
 	Manager Manager
 	// Slice is the slice unit; empty is the default of the manager.

@@ -177,6 +177,9 @@ type Cgroup struct {
 	Path string
 	// Err says why State is CgroupUnavailable.
 	Err string
+	// OOM is true when the kernel killed a member of a cgroup of ours for lack
+	// of memory (memory.events). It says why an end came and proves none.
+	OOM bool
 	// Members are the processes found in it, for CgroupPopulated; it may be
 	// short of some (other pid namespaces) and proves nothing when empty.
 	Members []Member

@@ -27,6 +27,15 @@ func enter(args []string) int {
 		switch args[1] {
 		case launch.BecomeVerb:
 			return keeper.Become(args[2])
+		case launch.KeepVerb:
+			self, err := os.Executable()
+			if err == nil {
+				err = launch.RunKeeper(args[2], self, os.Geteuid())
+			}
+			if err != nil {
+				return 1 // it was told to the one who could say it
+			}
+			return 0
 		case launch.RecordVerb:
 			if err := store.RecordExit(args[2], os.Getenv, time.Now()); err != nil {
 				fmt.Fprintln(os.Stderr, "unitward:", err)

@@ -22,6 +22,8 @@ type jobOptions struct {
 	name, slice, description      string
 	user, system                  bool
 	isolation                     string
+	scope                         bool
+	cgroupParent                  string
 	properties, setenv            []string
 	cleanEnv                      bool
 	dir, uid, gid                 string
@@ -43,7 +45,9 @@ func (o *jobOptions) register(cmd *cobra.Command, lifetime unit.Lifetime, stdin 
 	f.StringVarP(&o.name, "unit", "u", "", "name the job, and its unit, `NAME`")
 	f.BoolVar(&o.user, "user", false, "ask the user manager (default, unless root)")
 	f.BoolVar(&o.system, "system", false, "ask the system manager (default for root)")
-	f.StringVar(&o.isolation, "isolation", "auto", "use this `RUNG` of isolation: auto or service")
+	f.StringVar(&o.isolation, "isolation", "auto", "hold the job by the first that works of these `RUNGS`: service, scope, cgroup, group, or auto for all of them")
+	f.BoolVar(&o.scope, "scope", false, "the same as --isolation scope")
+	f.StringVar(&o.cgroupParent, "cgroup-parent", "", "for isolation cgroup: make the unit below the cgroup `PATH`")
 	f.StringVar(&o.slice, "slice", "", "put the unit in `SLICE`")
 	f.StringArrayVarP(&o.properties, "property", "p", nil, "set a unit property, as `NAME=VALUE`")
 	f.StringVar(&o.description, "description", "", "describe the unit by `TEXT`")
@@ -72,7 +76,7 @@ func (o *jobOptions) register(cmd *cobra.Command, lifetime unit.Lifetime, stdin 
 	f.BoolP("collect", "G", false, "accepted for systemd-run's sake: units are always collected")
 	f.Bool("wait", false, "accepted for systemd-run's sake: run waits, start does not")
 	choices := map[string][]string{
-		"isolation": {"auto", "service"}, "leftovers": {"kill", "wait", "keep"}, "lifetime": {"call", "owner", "detached"},
+		"isolation": append([]string{"auto"}, launch.Ladder()...), "leftovers": {"kill", "wait", "keep"}, "lifetime": {"call", "owner", "detached"},
 		"stdin": {"null", "inherit"}, "output": {"inherit", "journal", "null"},
 	}
 	for name, values := range choices {
@@ -118,15 +122,44 @@ func (o *jobOptions) place(s *unit.Spec) (err error) {
 	if o.system || !o.user && os.Geteuid() == 0 {
 		s.Manager = unit.ManagerSystem
 	}
-	switch o.isolation {
-	case "auto", verify.IsolationService:
-	default:
-		return &usageError{"cannot use --isolation " + quote(o.isolation) + ": this version has auto and service", ""}
+	if s.Isolation, err = o.rungs(); err != nil {
+		return err
 	}
+	s.CgroupParent = o.cgroupParent
 	if o.slice != "" && !strings.HasSuffix(o.slice, ".slice") {
 		return &usageError{"cannot use --slice " + quote(o.slice) + ": it is not the name of a slice", "a slice unit's name ends with .slice"}
 	}
 	return nil
+}
+
+// rungs are the isolations to try. Who names a manager wants it.
+func (o *jobOptions) rungs() ([]string, error) {
+	ladder := launch.Ladder()
+	switch {
+	case o.scope && o.isolation != "auto" && o.isolation != verify.IsolationScope:
+		return nil, usage("cannot use --scope and --isolation %s together", quote(o.isolation))
+	case o.scope:
+		return []string{verify.IsolationScope}, nil
+	case o.isolation == "auto" && (o.user || o.system):
+		return ladder[:2], nil
+	case o.isolation == "auto" && o.cgroupParent != "":
+		return []string{verify.IsolationCgroup}, nil
+	case o.isolation == "auto":
+		return ladder, nil
+	}
+	var rungs []string
+	for _, rung := range strings.Split(o.isolation, ",") {
+		if !slices.Contains(ladder, rung) {
+			return nil, &usageError{"cannot use --isolation " + quote(o.isolation) + ": " + quote(rung) + " is no isolation", "they are " + strings.Join(ladder, ", ") + ", in any order, or auto"}
+		}
+		if !slices.Contains(rungs, rung) {
+			rungs = append(rungs, rung)
+		}
+	}
+	if o.cgroupParent != "" && !slices.Contains(rungs, verify.IsolationCgroup) {
+		return nil, usage("cannot use --cgroup-parent: isolation cgroup is not among %s", quote(o.isolation))
+	}
+	return rungs, nil
 }
 
 func (o *jobOptions) times(s *unit.Spec) (err error) {

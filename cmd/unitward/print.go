@@ -76,7 +76,17 @@ func printReport(w io.Writer, r unit.Report, separate bool) error {
 	}
 	fmt.Fprintf(&b, "%s - %s\n", r.Name, commandLine(r.Command, 100))
 	line("state", "%s", stateLine(r))
-	line("unit", "%s (%s manager)", r.Unit, r.Manager)
+	switch r.Isolation {
+	case verify.IsolationService, verify.IsolationScope:
+		line("unit", "%s (%s manager)", r.Unit, r.Manager)
+	case verify.IsolationCgroup:
+		line("unit", "cgroup %s", r.Cgroup)
+	case verify.IsolationGroup:
+		line("unit", "process group %d", r.PID)
+	}
+	for _, refused := range r.Refused {
+		line("not", "%s", refused)
+	}
 	if r.PID != 0 {
 		line("main", "%d", r.PID)
 	}

@@ -43,7 +43,7 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, args []string) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	l.Connect(ctx, s.Manager)
+	l.Connect(ctx, s)
 	sig := catchSignals()
 	defer sig.stop()
 	sig.starting(ctx, cancel)

@@ -45,7 +45,7 @@ func (a *app) start(cmd *cobra.Command, o *jobOptions, args []string) error {
 	}
 	defer l.Close()
 	ctx, cancel := context.WithCancel(context.Background())
-	l.Connect(ctx, s.Manager)
+	l.Connect(ctx, s)
 	sig := catchSignals()
 	defer sig.stop()
 	sig.starting(ctx, cancel)

@@ -3,26 +3,48 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/verify"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "verify NAME",
+	var dir string
+	var weak bool
+	cmd := &cobra.Command{
+		Use:   "verify NAME | --job-dir DIR",
 		Short: "Look again whether a job has ended, and on what evidence",
 		Long: "verify looks at a job, again and again for at most two seconds, and returns 0\n" +
 			"when its end is confirmed: the exit is known and no process is left. Else it\n" +
 			"returns 123 and says what is missing and what can be done.",
-		Args:              oneName,
 		ValidArgsFunction: a.completeNames,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.verify(args[0]) },
 	}
+	cmd.Flags().StringVar(&dir, "job-dir", "", "take the job whose record is in `DIR`")
+	cmd.Flags().BoolVar(&weak, "accept-weak", false, "let it do that a process group is gone and no process carries the job's mark, where its keeper was killed")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if dir != "" {
+			if len(args) > 0 {
+				return usage("cannot use --job-dir and a name together")
+			}
+			abs, err := filepath.Abs(dir)
+			if err != nil {
+				return usage("cannot use --job-dir %s: %v", quote(dir), err)
+			}
+			// A job's directory is STATE/jobs/NAME.
+			a.stateDir, args = filepath.Dir(filepath.Dir(abs)), []string{filepath.Base(abs)}
+		}
+		if err := oneName(cmd, args); err != nil {
+			return err
+		}
+		return a.verify(args[0], weak)
+	}
+	return cmd
 }
 
-func (a *app) verify(arg string) error {
+func (a *app) verify(arg string, weak bool) error {
 	ctx := context.Background()
 	name, err := unit.ParseName(arg)
 	if err != nil {
@@ -38,7 +60,7 @@ func (a *app) verify(arg string) error {
 		return err
 	}
 	defer j.Close()
-	rep, err := j.Verify(ctx)
+	rep, err := j.Verify(ctx, weak)
 	if err != nil {
 		return err
 	}
@@ -46,7 +68,7 @@ func (a *app) verify(arg string) error {
 	case a.json:
 		err = printJSON(a.Out, rep)
 	case rep.Confirmed:
-		_, err = fmt.Fprintf(a.Out, "%s: confirmed: %s\n  exit: %s\n  tree: %s\n", rep.Name, result(rep), rep.Exit.Source, rep.Tree.Source)
+		_, err = fmt.Fprintf(a.Out, "%s: confirmed: %s%s\n  exit: %s\n  tree: %s\n", rep.Name, result(rep), grade(rep), rep.Exit.Source, rep.Tree.Source)
 	default:
 		fmt.Fprintf(a.Out, "%s: not confirmed: %s\n", rep.Name, rep.State)
 		printMissing(a.Out, rep)
@@ -55,4 +77,12 @@ func (a *app) verify(arg string) error {
 		return &statusError{exitUnconfirmed}
 	}
 	return err
+}
+
+// grade says what a confirmation rests on, where it is not proof.
+func grade(rep unit.Report) string {
+	if rep.Grade == verify.GradeWeak {
+		return ", on weak evidence"
+	}
+	return ""
 }

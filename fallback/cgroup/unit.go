@@ -198,6 +198,10 @@ func (u *Unit) Read() verify.Cgroup {
 	return c
 }
 
+// KillFile is the unit's open cgroup.kill, which ends every member when "1" is
+// written to it; nil before Linux 5.14. It stays the unit's.
+func (u *Unit) KillFile() *os.File { return u.kill }
+
 // event reads one line of cgroup.events. It fails with unix.ENODEV when the
 // cgroup was removed.
 func (u *Unit) event(key string) (bool, error) {

@@ -25,7 +25,10 @@ func forkReaper(o *orders) (pid int, err error) {
 	// it. So the signals are blocked before the fork.
 	entry := reap
 	blocked, old := allSignals, sigset(0)
-	heap := privateMemory(o.all)
+	var heap []pages
+	if !passAll {
+		heap = privateMemory(o.all)
+	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	syscall.ForkLock.Lock()

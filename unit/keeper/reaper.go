@@ -159,14 +159,35 @@ func (r *Reaper) End() {
 	}
 	close(r.wake)
 	if !r.reaped {
-		r.tell()
+		_ = r.tell(tellEnd)
+		_ = unix.Kill(r.pid, unix.SIGCONT)
 	}
 }
 
-// tell passes the end on to the reaper, which is not reaped yet.
-func (r *Reaper) tell() {
-	_ = unix.Sendto(r.control, []byte{'e'}, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, nil)
-	_ = unix.Kill(r.pid, unix.SIGCONT)
+// Stay makes of HangupEnd HangupStay: what is left of the job outlives this
+// process. It fails when the reaper is gone, and so is what it kept, or is left
+// to this process.
+func (r *Reaper) Stay() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reaped || r.lost {
+		return fmt.Errorf("cannot leave the job to its reaper: %w", os.ErrProcessDone)
+	}
+	if err := r.tell(tellStay); err != nil {
+		return fmt.Errorf("cannot leave the job to its reaper: %w", err)
+	}
+	return nil
+}
+
+// What a reaper can be told.
+const (
+	tellEnd  = 'e'
+	tellStay = 's'
+)
+
+// tell sends a word to the reaper, which is not reaped yet.
+func (r *Reaper) tell(word byte) error {
+	return unix.Sendto(r.control, []byte{word}, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, nil)
 }
 
 // follow hears the reaper until it is gone, and goes on in its place if it

@@ -277,8 +277,10 @@ func heed(o *orders) {
 		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, slotControl, uintptr(unsafe.Pointer(&o.buf)), 1, unix.MSG_DONTWAIT, 0, 0)
 		switch {
 		case errno == unix.EAGAIN, errno == unix.EINTR:
+		case errno == 0 && n > 0 && o.buf[0] == tellStay:
+			o.onHangup = HangupStay
 		case errno == 0 && n > 0:
-			o.ending = true // the one thing it can be told
+			o.ending = true
 		default:
 			closeFD(slotControl)
 			o.fds[slotControl] = -1

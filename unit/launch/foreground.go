@@ -3,18 +3,32 @@ package launch
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/unitward/unitward/unit"
 )
 
-// Await is Wait for the process that started the job: where systemd's own
-// clock does not run, it also holds the timeout.
+// Await is Wait for the process that started the job. What no manager does it
+// does itself: it holds the timeout, ends what outlives the main process, and
+// ends the job with its owner.
 func (j *Job) Await(ctx context.Context, fact Fact) (unit.Report, error) {
-	s, ok := j.held.(*service)
-	if !ok || j.rec.Timeout == 0 || j.rec.StartedAt == nil || !s.clockStops() {
+	switch b := j.held.(type) {
+	case *service:
+		if b.clockStops() {
+			return j.timed(ctx, fact)
+		}
+	case *kept:
+		return b.attend(ctx, fact)
+	}
+	return j.Wait(ctx, fact)
+}
+
+// timed waits no longer than the job's timeout, and then ends it.
+func (j *Job) timed(ctx context.Context, fact Fact) (unit.Report, error) {
+	if j.rec.Timeout == 0 || j.rec.StartedAt == nil {
 		return j.Wait(ctx, fact)
 	}
-	waited, cancel := context.WithDeadline(ctx, j.rec.StartedAt.Add(j.rec.Timeout))
+	waited, cancel := context.WithDeadline(ctx, due(*j.rec.StartedAt, j.rec.Timeout))
 	defer cancel()
 	rep, err := j.Wait(waited, fact)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
@@ -22,6 +36,39 @@ func (j *Job) Await(ctx context.Context, fact Fact) (unit.Report, error) {
 	}
 	return rep, err
 }
+
+// due is when a time that began is up; never, for one that is too long to say.
+func due(began time.Time, d time.Duration) time.Time {
+	if at := began.Add(d); at.After(began) {
+		return at
+	}
+	return began.AddDate(100, 0, 0)
+}
+
+// attend waits for the main process and then does with what is left as the
+// job's policy says.
+func (k *kept) attend(ctx context.Context, fact Fact) (unit.Report, error) {
+	j := k.j
+	if j.rec.Leftovers == unit.LeftoversWait {
+		return j.timed(ctx, fact)
+	}
+	rep, err := j.timed(ctx, FactExit)
+	if err != nil || j.rec.Leftovers == unit.LeftoversKeep || rep.Confirmed {
+		return rep, err
+	}
+	// What ends with the main process needs a moment to be gone.
+	waited, cancel := context.WithTimeout(ctx, drain)
+	rep, err = j.Wait(waited, FactSettled)
+	cancel()
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return j.stop(ctx, j.rec.Grace, byLeftovers)
+	}
+	return rep, err
+}
+
+// drain is how long processes that end with the main one are given before
+// they are told to.
+const drain = 20 * time.Millisecond
 
 // Keep lets what is left of a job of lifetime call outlive the call.
 func (j *Job) Keep() error { return j.held.keep() }

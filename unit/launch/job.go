@@ -20,6 +20,8 @@ type Job struct {
 	entry *store.Entry
 	// held is nil for a job that is sealed, or not of this host, boot or user.
 	held backend
+	// weak says that weak evidence is to confirm an end.
+	weak bool
 	last look
 }
 
@@ -43,7 +45,11 @@ func (l *Launcher) Open(ctx context.Context, name string) (*Job, error) {
 	if rec.Sealed != nil || j.identity().State != verify.IdentitySame {
 		return j, nil
 	}
-	j.held = l.openService(ctx, j)
+	if rec.Identity.Isolation == verify.IsolationService {
+		j.held = l.openService(ctx, j)
+	} else {
+		j.held = l.openKept(ctx, j)
+	}
 	return j, nil
 }
 
@@ -89,7 +95,7 @@ func (j *Job) observe(ctx context.Context, depth dbusclient.Depth) look {
 	id := j.rec.Identity
 	lk := look{o: verify.Observation{
 		Name: j.rec.Name, Isolation: id.Isolation, InvocationID: id.InvocationID,
-		At: now(), Identity: j.identity(),
+		At: now(), Identity: j.identity(), AcceptWeak: j.weak,
 	}}
 	lk.o.Unit.TasksCurrent = verify.TasksUnset
 	if j.held != nil {
@@ -113,8 +119,10 @@ func (j *Job) Look(ctx context.Context) (unit.Report, error) {
 	return j.settle(ctx, j.observe(ctx, dbusclient.DepthAll))
 }
 
-// Verify looks again, within the bounds of verify.Recheck.
-func (j *Job) Verify(ctx context.Context) (unit.Report, error) {
+// Verify looks again, within the bounds of verify.Recheck. weak lets weak
+// evidence confirm an end (verify.GradeWeak).
+func (j *Job) Verify(ctx context.Context, weak bool) (unit.Report, error) {
+	j.weak = weak
 	if j.rec.Sealed != nil {
 		return *j.rec.Sealed, nil
 	}

@@ -29,6 +29,7 @@ type Launcher struct {
 	// refused is why a Connect failed, until a start was told.
 	refused map[unit.Manager]error
 	cgroups *cgroup.Hierarchy
+	reapers *keeper.Subreaper
 }
 
 // Config is what a Launcher works with.
@@ -144,4 +145,19 @@ func (l *Launcher) runtimeBases() []string {
 		bases = append([]string{d}, bases...)
 	}
 	return bases
+}
+
+// subreaper makes this process one, once: what is left of jobs whose reaper
+// was killed comes to it.
+func (l *Launcher) subreaper() (*keeper.Subreaper, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reapers == nil {
+		s, err := keeper.NewSubreaper()
+		if err != nil {
+			return nil, err
+		}
+		l.reapers = s
+	}
+	return l.reapers, nil
 }

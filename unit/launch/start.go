@@ -10,6 +10,7 @@ import (
 
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -29,16 +30,16 @@ const (
 	drawTries = 8
 )
 
-// Start starts a job as its own systemd service and returns it once the
-// command was executed. When it fails nothing of the job runs and nothing of
+// Start starts a job on the first rung of Spec.Isolation that works here, and
+// returns it once the command was executed. When it fails nothing of the job runs and nothing of
 // it is left, but for a *unit.UnknownOutcomeError, after which the job's
 // record stays for `verify`.
 //
-// Other errors: *unit.NoManagerError, *unit.ExistsError, *unit.UnitExistsError,
+// Other errors: *unit.IsolationError, *unit.NoManagerError, *unit.ExistsError, *unit.UnitExistsError,
 // *unit.AccessError, *unit.PropertyError, *unit.LimitsError, *unit.StartError,
 // the errors of package property, and *store.DirError.
 func (l *Launcher) Start(ctx context.Context, s *unit.Spec, io Stdio) (*Job, error) {
-	l.Connect(ctx, s.Manager)
+	l.Connect(ctx, s)
 	for try := 1; ; try++ {
 		j, err := l.start(ctx, s, io)
 		var taken *unit.ExistsError
@@ -50,9 +51,14 @@ func (l *Launcher) Start(ctx context.Context, s *unit.Spec, io Stdio) (*Job, err
 	}
 }
 
-// Connect begins to connect to a manager and does not wait: what else a start
-// needs can be laid out meanwhile. Start awaits it, and has its error.
-func (l *Launcher) Connect(ctx context.Context, m unit.Manager) {
+// Connect begins to connect to the manager that a job needs first, if it needs
+// one, and does not wait: what else a start needs can be laid out meanwhile.
+// Start awaits it, and has its error.
+func (l *Launcher) Connect(ctx context.Context, s *unit.Spec) {
+	if !managed(s.Isolation[0]) || s.Isolation[0] == verify.IsolationScope && s.Lifetime != unit.LifetimeCall {
+		return
+	}
+	m := s.Manager
 	begun := make(chan struct{})
 	go func() {
 		l.mu.Lock()
@@ -88,13 +94,11 @@ func (l *Launcher) start(ctx context.Context, s *unit.Spec, io Stdio) (*Job, err
 		return nil, err
 	}
 	j := &Job{l: l, rec: rec, entry: entry}
-	held := &service{j: j}
-	j.held = held
 	// While the manager is being connected to. What it says of itself is
 	// added before the start.
 	err = entry.Put(rec)
 	if err == nil {
-		err = held.launch(ctx, s, io)
+		err = j.climb(ctx, s, io)
 	}
 	if err != nil {
 		var unknown *unit.UnknownOutcomeError
@@ -102,7 +106,6 @@ func (l *Launcher) start(ctx context.Context, s *unit.Spec, io Stdio) (*Job, err
 			j.removeLeft()
 			entry.Remove()
 		}
-		held.guardEnd()
 		j.Close()
 		return nil, err
 	}
@@ -147,14 +150,13 @@ func (l *Launcher) record(s *unit.Spec) *unit.Record {
 	return &unit.Record{
 		Schema: unit.RecordSchema, Name: name,
 		Identity: unit.Identity{
-			Host: l.host.machine, Boot: l.host.boot, UID: l.cfg.UID, Isolation: verify.IsolationService,
-			Manager: s.Manager, Unit: name + ".service", Nonce: random(16),
+			Host: l.host.machine, Boot: l.host.boot, UID: l.cfg.UID, Nonce: random(16),
 		},
-		Command: recorded(s.Command), Cwd: s.Dir, Owner: s.Owner, OwnerPID: s.OwnerPID, Lifetime: s.Lifetime,
+		Command: recorded(s.Command), Cwd: s.Dir, Owner: s.Owner, Lifetime: s.Lifetime,
 		Leftovers: s.Leftovers, Timeout: s.Timeout, Grace: s.Grace, KillSignal: s.KillSignal,
-		Launcher:  l.self,
-		CreatedAt: time.Now(),
-		Recorder:  s.Lifetime != unit.LifetimeCall,
+		OwnerProcess: owner(s),
+		Launcher:     l.self,
+		CreatedAt:    time.Now(),
 	}
 }
 
@@ -179,3 +181,12 @@ func recorded(command []string) []string {
 	return out
 }
 
+// owner is the process that a job of lifetime owner ends with.
+func owner(s *unit.Spec) unit.Process {
+	if s.Lifetime != unit.LifetimeOwner {
+		return unit.Process{}
+	}
+	p := unit.Process{PID: s.OwnerPID}
+	p.StartTime, _ = keeper.StartTime(p.PID) // gone already: then it is recognised by nobody
+	return p
+}

@@ -27,6 +27,7 @@ const (
 	bySignal    = "signal"
 	byTimeout   = "timeout"
 	byLeftovers = "leftovers"
+	byOwner     = "owner"
 )
 
 // Stop ends the job and everything of it: the kill signal to all, the grace,
@@ -98,12 +99,17 @@ func (j *Job) actable(op string) error {
 	return j.held.actable(op, j.last)
 }
 
-// begin records that an end was asked for, before anything is done.
+// begin records who wants the end, before anything is done. What the job's own
+// terms demand was asked for with the job.
 func (j *Job) begin(by string) error {
 	at := now()
 	return j.update(func(rec *unit.Record) {
-		if rec.Stop.RequestedAt == nil {
-			rec.Stop.RequestedAt, rec.Stop.By = &at, &by
+		if rec.Stop.RequestedAt != nil {
+			return
+		}
+		rec.Stop.By = &by
+		if by != byTimeout && by != byLeftovers {
+			rec.Stop.RequestedAt = &at
 		}
 	})
 }

@@ -96,7 +96,9 @@ func reached(fact Fact, v verify.Verdict) bool {
 }
 
 // hopeless is true when waiting longer can prove nothing more: the exit is
-// lost, and no process is left to wait for.
+// lost, or nobody is there to prove more of an owned process group, and no
+// process is seen to wait for.
 func hopeless(lk look) bool {
-	return lk.v.Lost && (lk.v.Tree.Empty || lk.o.Cgroup.State != verify.CgroupPopulated)
+	alone := lk.o.Isolation == verify.IsolationGroup && lk.o.KeeperGone
+	return (lk.v.Lost || alone) && (lk.v.Tree.Empty || !lk.o.Survivor())
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/unitward/unitward/verify"
@@ -62,4 +63,38 @@ func (e *Entry) Recorded() (*verify.Recorded, error) {
 		InvocationID: x.InvocationID, ExitCode: x.ExitCode, ExitStatus: x.ExitStatus,
 		ServiceResult: x.ServiceResult, At: x.At,
 	}, nil
+}
+
+// keptFile is what a job's reaper writes: see keeper.ReadRecord.
+const keptFile = "kept"
+
+// CreateKept makes the file that a job's reaper writes to, anew. The error is a
+// *DirError.
+func (e *Entry) CreateKept() (*os.File, error) {
+	f, err := e.open(keptFile, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return nil, &DirError{e.Dir(), err}
+	}
+	return f, nil
+}
+
+// OpenKept opens what the job's reaper wrote. It fails with fs.ErrNotExist
+// when the job has none, and with a *CorruptError for what is no file of ours.
+func (e *Entry) OpenKept() (*os.File, error) {
+	f, err := e.open(keptFile, os.O_RDONLY|syscall.O_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	if err == nil {
+		err = owned(info)
+	}
+	if err != nil {
+		f.Close()
+		return nil, &CorruptError{filepath.Join(e.Dir(), keptFile), err}
+	}
+	return f, nil
 }

@@ -18,7 +18,7 @@ func TestFullDisk(t *testing.T) {
 	if out, err := child("full", filepath.Dir(s.Dir())).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if rec := load(t, s, "foo"); rec.OwnerPID != 0 || rec.Command[0] != "true" {
+	if rec := load(t, s, "foo"); rec.OwnerProcess.PID != 0 || rec.Command[0] != "true" {
 		t.Errorf("the record became %+v", rec)
 	}
 	if _, _, err := s.Load("bar"); !isNotFound(err) {

@@ -70,13 +70,13 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("the record is %+v", rec)
 	}
 	for _, durable := range []bool{false, true} {
-		rec, err := e.Update(durable, func(r *unit.Record) { r.OwnerPID++ })
-		if err != nil || rec.OwnerPID != load(t, s, "foo").OwnerPID {
+		rec, err := e.Update(durable, func(r *unit.Record) { r.OwnerProcess.PID++ })
+		if err != nil || rec.OwnerProcess.PID != load(t, s, "foo").OwnerProcess.PID {
 			t.Fatalf("Update: %v, %v", rec, err)
 		}
 	}
-	if rec := load(t, s, "foo"); rec.OwnerPID != 2 {
-		t.Errorf("two updates made %d", rec.OwnerPID)
+	if rec := load(t, s, "foo"); rec.OwnerProcess.PID != 2 {
+		t.Errorf("two updates made %d", rec.OwnerProcess.PID)
 	}
 	for path, want := range map[string]fs.FileMode{"": 0o700, "jobs": 0o700, "jobs/foo": 0o700, "jobs/foo/job.json": 0o600, "jobs/foo/lock": 0o600} {
 		if info, err := os.Stat(filepath.Join(filepath.Dir(s.Dir()), path)); err != nil || info.Mode().Perm() != want {
@@ -132,7 +132,7 @@ func TestOneWinnerOfAName(t *testing.T) {
 		for i := range racers {
 			wg.Go(func() {
 				rec := newRecord("foo")
-				rec.OwnerPID = i + 1
+				rec.OwnerProcess.PID = i + 1
 				e, err := s.Create(rec)
 				var exists *unit.ExistsError
 				if err != nil && !errors.As(err, &exists) {
@@ -148,8 +148,8 @@ func TestOneWinnerOfAName(t *testing.T) {
 				continue
 			}
 			winners++
-			if rec := load(t, s, "foo"); rec.OwnerPID != i+1 {
-				t.Errorf("%d won and %d is on record", i+1, rec.OwnerPID)
+			if rec := load(t, s, "foo"); rec.OwnerProcess.PID != i+1 {
+				t.Errorf("%d won and %d is on record", i+1, rec.OwnerProcess.PID)
 			}
 			e.Close()
 		}

@@ -38,7 +38,7 @@ func asChild(what, dir string) error {
 	if err != nil {
 		return err
 	}
-	more := func(r *unit.Record) { r.OwnerPID++ }
+	more := func(r *unit.Record) { r.OwnerProcess.PID++ }
 	switch what {
 	case "update":
 		for range 50 {
@@ -86,14 +86,14 @@ func TestUpdatesFromGoroutines(t *testing.T) {
 	for range workers {
 		wg.Go(func() {
 			for range times {
-				if _, err := e.Update(false, func(r *unit.Record) { r.OwnerPID++ }); err != nil {
+				if _, err := e.Update(false, func(r *unit.Record) { r.OwnerProcess.PID++ }); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	if n := load(t, s, "foo").OwnerPID; n != workers*times {
+	if n := load(t, s, "foo").OwnerProcess.PID; n != workers*times {
 		t.Errorf("%d of %d updates are there", n, workers*times)
 	}
 }
@@ -111,7 +111,7 @@ func TestUpdatesFromProcesses(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := load(t, s, "foo").OwnerPID; n != workers*times {
+	if n := load(t, s, "foo").OwnerProcess.PID; n != workers*times {
 		t.Errorf("%d of %d updates are there", n, workers*times)
 	}
 }
@@ -134,12 +134,12 @@ func TestKilledWriter(t *testing.T) {
 		}
 		cmd.Process.Kill()
 		cmd.Wait()
-		before := load(t, s, "foo").OwnerPID
+		before := load(t, s, "foo").OwnerProcess.PID
 		e, _, err := s.Load("foo")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rec, err := e.Update(false, func(r *unit.Record) { r.OwnerPID++ }); err != nil || rec.OwnerPID != before+1 {
+		if rec, err := e.Update(false, func(r *unit.Record) { r.OwnerProcess.PID++ }); err != nil || rec.OwnerProcess.PID != before+1 {
 			t.Fatalf("after a kill: %+v, %v", rec, err)
 		}
 		e.Close()

@@ -1,0 +1,279 @@
+package launch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
+)
+
+// KeepVerb makes this program the keeper of a job: see Launcher.RunKeeper.
+const KeepVerb = "_keep"
+
+const (
+	// spawnTimeout bounds a start by a keeper of its own.
+	spawnTimeout = startTimeout
+	// maxOrder bounds what a keeper is told: arguments and environment are at
+	// most 6 MiB (execve(2)), and base64 makes a third more of them.
+	maxOrder = 16 << 20
+)
+
+// order is what a keeper is told, in one piece, at its socket.
+type order struct {
+	Name string
+	// Getenv are the variables by which a manager is found.
+	Getenv map[string]string
+	Rung   string
+	Spec   unit.Spec
+	// What JSON cannot carry byte for byte is apart from Spec.
+	Command, Env [][]byte
+	Path, Dir    []byte
+	// Inherits says which of the standard streams are the job's.
+	Inherits [3]bool
+}
+
+// answer is what the keeper says, once: that the job runs, or why not.
+type answer struct {
+	Started   bool
+	Isolation *unit.IsolationError `json:",omitempty"`
+	Limits    *unit.LimitsError    `json:",omitempty"`
+	Start     *unit.StartError     `json:",omitempty"`
+	Error     string               `json:",omitempty"`
+	Hints     []string             `json:",omitempty"`
+}
+
+// managerVariables are what the search for a manager depends on.
+var managerVariables = [...]string{"DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"}
+
+// spawnKeeper starts the job by a keeper that stays when this process goes.
+func (j *Job) spawnKeeper(ctx context.Context, s *unit.Spec, stdio Stdio) error {
+	o := order{Name: j.rec.Name, Rung: j.rec.Identity.Isolation, Spec: *s, Getenv: map[string]string{},
+		Command: raw(s.Command), Env: raw(s.Env), Path: []byte(s.Path), Dir: []byte(s.Dir)}
+	o.Spec.Command, o.Spec.Env, o.Spec.Path, o.Spec.Dir = nil, nil, "", ""
+	for _, name := range managerVariables {
+		if v := j.l.cfg.Getenv(name); v != "" {
+			o.Getenv[name] = v
+		}
+	}
+	var files [3]*os.File
+	if s.Stdin == unit.InputInherit {
+		files[0] = stdio.In
+	}
+	if s.Output == unit.OutputInherit {
+		files[1], files[2] = stdio.Out, stdio.Err
+	}
+	for i, f := range files {
+		o.Inherits[i] = f != nil
+	}
+	b, err := json.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("cannot tell the keeper: %w", err)
+	}
+	if len(b) > maxOrder {
+		return fmt.Errorf("cannot hand over %d bytes of arguments and environment: at most %d are possible", len(b), maxOrder)
+	}
+	if err := j.entry.Put(j.rec); err != nil {
+		return err
+	}
+	control, process, err := keeper.Spawn(j.l.cfg.Self, []string{j.l.cfg.Self, KeepVerb, j.l.cfg.StateDir}, files)
+	if err != nil {
+		return err
+	}
+	defer control.Close()
+	go process.Wait() // it may outlive us; while we are there it leaves no zombie
+	return j.converse(ctx, control, b)
+}
+
+// converse tells the keeper what to do and hears what came of it.
+func (j *Job) converse(_ context.Context, control *os.File, order []byte) error {
+	_ = control.SetDeadline(time.Now().Add(spawnTimeout))
+	if _, err := control.Write(order); err != nil {
+		return fmt.Errorf("cannot tell the keeper: %w", err)
+	}
+	if err := unix.Shutdown(int(control.Fd()), unix.SHUT_WR); err != nil {
+		return fmt.Errorf("cannot tell the keeper: %w", err)
+	}
+	b, err := io.ReadAll(io.LimitReader(control, maxOrder))
+	var a answer
+	if err == nil {
+		err = json.Unmarshal(b, &a)
+	}
+	if err != nil {
+		// It died, or is stuck: whether the job runs is for its record to say.
+		return &unit.UnknownOutcomeError{Op: "the start of job " + j.rec.Name, Err: err}
+	}
+	if err := a.err(); err != nil {
+		return err
+	}
+	rec, err := j.entry.Record()
+	if err != nil {
+		return err
+	}
+	j.rec = rec
+	j.held = j.l.openKept(context.Background(), j)
+	return nil
+}
+
+func (a *answer) err() error {
+	switch {
+	case a.Started:
+		return nil
+	case a.Isolation != nil:
+		return a.Isolation
+	case a.Limits != nil:
+		return a.Limits
+	case a.Start != nil:
+		return a.Start
+	}
+	return &toldError{a.Error, a.Hints}
+}
+
+// toldError is an error as another process told it.
+type toldError struct {
+	text  string
+	hints []string
+}
+
+func (e *toldError) Error() string { return e.text }
+
+// Hint proposes the way out.
+func (e *toldError) Hint() []string { return e.hints }
+
+func raw(in []string) [][]byte {
+	out := make([][]byte, len(in))
+	for i, s := range in {
+		out[i] = []byte(s)
+	}
+	return out
+}
+
+func texts(in [][]byte) []string {
+	out := make([]string, len(in))
+	for i, b := range in {
+		out[i] = string(b)
+	}
+	return out
+}
+
+// RunKeeper is the keeper of one job, from its start to its proven end. What
+// to do it reads from control, which it also answers at. getenv is consulted
+// for nothing but what the order does not say.
+func RunKeeper(stateDir, self string, uid int) error {
+	control := os.NewFile(keeper.ControlFD, "keeper")
+	b, err := io.ReadAll(io.LimitReader(control, maxOrder+1))
+	if err != nil {
+		return fmt.Errorf("cannot hear what to keep: %w", err)
+	}
+	var o order
+	if err := json.Unmarshal(b, &o); err != nil {
+		return fmt.Errorf("cannot understand what to keep: %w", err)
+	}
+	l, err := New(Config{StateDir: stateDir, Getenv: func(name string) string { return o.Getenv[name] }, UID: uid, Self: self})
+	if err == nil {
+		defer l.Close()
+	}
+	var j *Job
+	if err == nil {
+		j, err = l.keep(&o)
+	}
+	if said, merr := json.Marshal(tell(err)); merr == nil {
+		_, _ = control.Write(said) // who asked may be gone, and the job runs
+	}
+	control.Close()
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	return j.attendAlone()
+}
+
+func tell(err error) answer {
+	a := answer{Started: err == nil}
+	switch {
+	case err == nil, errors.As(err, &a.Isolation), errors.As(err, &a.Limits), errors.As(err, &a.Start):
+	default:
+		a.Error = err.Error()
+		var h interface{ Hint() []string }
+		if errors.As(err, &h) {
+			a.Hints = h.Hint()
+		}
+	}
+	return a
+}
+
+// keep starts the job of an order.
+func (l *Launcher) keep(o *order) (*Job, error) {
+	entry, rec, err := l.store.Load(o.Name)
+	if err != nil {
+		return nil, err
+	}
+	j := &Job{l: l, rec: rec, entry: entry}
+	s := o.Spec
+	s.Command, s.Env, s.Path, s.Dir = texts(o.Command), texts(o.Env), string(o.Path), string(o.Dir)
+	streams := [3]*os.File{os.Stdin, os.Stdout, os.Stderr}
+	for i := range streams {
+		if !o.Inherits[i] {
+			streams[i] = nil
+		}
+	}
+	if err := j.launchKept(context.Background(), &s, Stdio{In: streams[0], Out: streams[1], Err: streams[2]}); err != nil {
+		j.Close()
+		return nil, err
+	}
+	// They are the job's: a reader of them must not wait for its keeper.
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err == nil {
+		for fd := range 3 {
+			err = errors.Join(err, unix.Dup3(int(null.Fd()), fd, 0))
+		}
+		null.Close()
+	}
+	return j, err
+}
+
+// attendAlone stays with the job until its end is proven. A signal to end is
+// one to end the job.
+func (j *Job) attendAlone() error {
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
+	defer stop()
+	by := bySignal
+	watched, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if j.rec.Lifetime == unit.LifetimeOwner {
+		ended, unwatch, err := keeper.Watch(j.rec.OwnerProcess)
+		if err == nil {
+			defer unwatch()
+			go func() {
+				select {
+				case <-ended:
+				case <-watched.Done():
+				}
+				cancel()
+			}()
+		} else {
+			cancel() // gone already
+		}
+	}
+	rep, err := j.Await(watched, FactSettled)
+	if err == nil && !rep.Confirmed {
+		rep, err = j.Wait(watched, FactSettled) // what is kept, or cannot be ended
+	}
+	if watched.Err() == nil {
+		return err
+	}
+	grace := j.rec.Grace
+	if ctx.Err() == nil {
+		by = byOwner
+	}
+	_, err = j.stop(context.Background(), grace, by)
+	return err
+}

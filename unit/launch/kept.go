@@ -1,0 +1,262 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/fallback/cgroup"
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/verify"
+)
+
+// kept is a job that processes of ours stay with, in the isolations scope,
+// cgroup and group: a reaper, whose child the main process is, and its keeper,
+// which is the unitward process that started the job.
+type kept struct {
+	j  *Job
+	at place
+	// reaper is nil in a process that is not the job's keeper.
+	reaper *keeper.Reaper
+	// wake holds at most one wake-up.
+	wake  chan struct{}
+	watch *cgroup.Watch
+	// unwatched ends the watches over processes.
+	unwatched []func()
+}
+
+// place is where the processes of a kept job are.
+type place interface {
+	// look adds to an observation what is seen there.
+	look(ctx context.Context, lk *look)
+	// send sends a signal to every process, and says how.
+	send(ctx context.Context, signal int) (how string, err error)
+	// kill ends every process, whatever its user, and says how.
+	kill(ctx context.Context) (how string)
+	pause(ctx context.Context) error
+	resume(ctx context.Context) error
+	// clear removes what is left of a place without a process; true when it
+	// did.
+	clear(ctx context.Context) bool
+	// group is the cgroup of the place; nil when it has none.
+	group() *cgroup.Group
+	close()
+}
+
+// openKept finds the place of a record. What cannot be reached is no error:
+// what is seen will say so.
+func (l *Launcher) openKept(ctx context.Context, j *Job) *kept {
+	k := &kept{j: j, wake: make(chan struct{}, 1)}
+	switch j.rec.Identity.Isolation {
+	case verify.IsolationScope:
+		k.at = l.openScope(ctx, j)
+	case verify.IsolationCgroup:
+		k.at = &cgroupPlace{j: j}
+	default:
+		k.at = &groupPlace{k: k}
+	}
+	for _, p := range []unit.Process{{PID: j.rec.Identity.PID, StartTime: j.rec.Identity.StartTime}, j.rec.Reaper, j.rec.Keeper} {
+		if ended, stop, err := keeper.Watch(p); err == nil {
+			k.unwatched = append(k.unwatched, stop)
+			go k.relay(ended)
+		}
+	}
+	return k
+}
+
+// relay wakes who waits for the job once c is closed.
+func (k *kept) relay(c <-chan struct{}) {
+	<-c
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (k *kept) close() {
+	k.unwatch()
+	for _, stop := range k.unwatched {
+		stop()
+	}
+	k.at.close()
+}
+
+// orphaned is true when neither the keeper nor the reaper of the job is there
+// any more. Until the reaper is known, its maker is the keeper.
+func (k *kept) orphaned() bool {
+	rec := k.j.rec
+	if k.reaper != nil {
+		return false
+	}
+	if rec.Identity.PID == 0 {
+		return gone(rec.Launcher) && (rec.Keeper.PID == 0 || gone(rec.Keeper))
+	}
+	return gone(rec.Keeper) && gone(rec.Reaper)
+}
+
+func (k *kept) observe(ctx context.Context, _ dbusclient.Depth, lk *look) {
+	o, rec := &lk.o, k.j.rec
+	o.Nonce, o.Stopping = rec.Identity.Nonce, rec.Stop.RequestedAt != nil
+	// Whether the keeper lives comes first: its last deed is then seen.
+	o.KeeperGone = k.orphaned()
+	o.Kept = k.heard()
+	k.at.look(ctx, lk)
+	if o.Kept != nil && o.Kept.Exited && k.at.clear(ctx) {
+		k.at.look(ctx, lk)
+	}
+	if k.reaper != nil {
+		if e := k.reaper.Exit(); e.Known && lk.usage.CPUNanoseconds == nil {
+			cpu := uint64(e.CPU)
+			lk.usage.CPUNanoseconds = &cpu
+		}
+	}
+}
+
+// heard is what the reaper saw: as it tells its keeper, or as it wrote it down
+// for others.
+func (k *kept) heard() *verify.Kept {
+	var r keeper.Recorded
+	if k.reaper != nil {
+		r = keeper.Recorded{Exit: k.reaper.Exit()}
+		select {
+		case <-k.reaper.Childless():
+			r.ChildlessAt = k.reaper.ChildlessAt()
+		default:
+		}
+	} else {
+		f, err := k.j.entry.OpenKept()
+		if err != nil {
+			return nil // no word is no evidence
+		}
+		defer f.Close()
+		if r, err = keeper.ReadRecord(f); err != nil {
+			return nil
+		}
+	}
+	h := &verify.Kept{Nonce: k.j.rec.Identity.Nonce, Source: "reaper wait"}
+	if e := r.Exit; e.Known {
+		h.Exited, h.ExitAt = true, e.At
+		if e.Status.Signaled() {
+			h.Signal, h.CoreDumped = int(e.Status.Signal()), e.Status.CoreDump()
+		} else {
+			h.Code = e.Status.ExitStatus()
+		}
+	}
+	h.Childless, h.ChildlessAt = !r.ChildlessAt.IsZero(), r.ChildlessAt
+	return h
+}
+
+// adopt: what a start that was cut off left is known by its record alone.
+func (k *kept) adopt(context.Context) error { return nil }
+
+func (k *kept) quiet() bool {
+	if k.reaper == nil {
+		return false
+	}
+	select {
+	case <-k.reaper.Exited():
+		return false
+	default:
+		return true
+	}
+}
+
+// sources: the cgroup is watched once the main process has ended, for members
+// that do not descend from it.
+func (k *kept) sources(lk look) (changed, emptied <-chan struct{}) {
+	if k.watch == nil && lk.o.Cgroup.State == verify.CgroupPopulated && (lk.v.Exit.Known || lk.v.Lost) {
+		if w, err := k.at.group().Watch(); err == nil {
+			k.watch = w
+			return k.wake, atOnce() // it may have emptied before the watch began
+		}
+	}
+	if k.watch != nil {
+		emptied = k.watch.C
+	}
+	return k.wake, emptied
+}
+
+func (k *kept) unwatch() {
+	if k.watch != nil {
+		k.watch.Close()
+		k.watch = nil
+	}
+}
+
+// reach: the record tells who stays with the job, and what became of it.
+func (k *kept) reach(context.Context) {
+	if rec, err := k.j.entry.Record(); err == nil && k.reaper == nil {
+		k.j.rec = rec
+	}
+}
+
+func (k *kept) actable(op string, lk look) error {
+	rec := k.j.rec
+	switch {
+	case lk.o.Cgroup.State == verify.CgroupReplaced:
+		return &unit.IdentityError{Name: rec.Name, Detail: "another cgroup stands at " + lk.o.Cgroup.Path}
+	case rec.Identity.PID == 0:
+		return errors.New("cannot " + op + " job " + rec.Name + ": its start was not recorded to its end")
+	case lk.v.Tree.Empty, lk.o.Group.State == verify.GroupGone && lk.o.KeeperGone:
+		return &unit.EndedError{Op: op, Name: rec.Name}
+	}
+	return nil
+}
+
+func (k *kept) terminate(ctx context.Context, signal int, _ time.Duration) (string, error) {
+	how, err := k.at.send(ctx, signal)
+	var ended *unit.EndedError
+	if errors.As(err, &ended) {
+		return "nobody was left", nil
+	}
+	if err == nil && signal != int(unix.SIGCONT) {
+		// Whoever is stopped or frozen is to heed it now.
+		err = k.at.resume(ctx)
+	}
+	if errors.As(err, &ended) {
+		err = nil
+	}
+	return how, err
+}
+
+func (k *kept) kill(ctx context.Context, _ look) string {
+	how := k.at.kill(ctx)
+	if k.reaper != nil {
+		k.reaper.End()
+	}
+	return how
+}
+
+func (k *kept) signal(ctx context.Context, who unit.Who, signal int) error {
+	if who == unit.WhoAll {
+		_, err := k.at.send(ctx, signal)
+		return err
+	}
+	id := k.j.rec.Identity
+	err := keeper.Process{PID: id.PID, StartTime: id.StartTime}.Signal(unix.Signal(signal))
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, fs.ErrNotExist) {
+		return &unit.EndedError{Op: "signal", Name: k.j.rec.Name}
+	}
+	return err
+}
+
+func (k *kept) forward(ctx context.Context, who unit.Who, signal int) error {
+	return k.signal(ctx, who, signal)
+}
+
+func (k *kept) pause(ctx context.Context) error { return k.at.pause(ctx) }
+
+func (k *kept) resume(ctx context.Context) error { return k.at.resume(ctx) }
+
+// noteSteps: whoever acts writes down himself what he does.
+func (k *kept) noteSteps(look) {}
+
+func (k *kept) release(context.Context, look) error { return nil }
+
+// keep: the reaper goes on alone.
+func (k *kept) keep() error { return k.reaper.Stay() }

@@ -1,0 +1,352 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/dbusclient/property"
+	"github.com/unitward/unitward/fallback/cgroup"
+	"github.com/unitward/unitward/fallback/proc"
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/verify"
+)
+
+// scopeTimeout bounds the start of a scope, which waits for nothing.
+const scopeTimeout = 25 * time.Second
+
+// launchKept starts a job with this process as its keeper. Nothing of the
+// command exists before its main process is where it belongs and the record
+// says who it is.
+func (j *Job) launchKept(ctx context.Context, s *unit.Spec, io Stdio) (err error) {
+	k := &kept{j: j, wake: make(chan struct{}, 1)}
+	j.held = k
+	j.rec.Keeper = j.l.self
+	cmd, opened, err := j.command(s, io)
+	defer func() {
+		for _, f := range opened {
+			f.Close()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	subreaper, err := j.l.subreaper()
+	if err != nil {
+		return err
+	}
+	if err := k.prepare(s, cmd); err != nil {
+		return err
+	}
+	if k.reaper, err = subreaper.Fork(cmd); err != nil {
+		k.undo()
+		return k.forkFailed(s, err)
+	}
+	go k.relay(k.reaper.Exited())
+	go k.relay(k.reaper.Childless())
+	if err := k.execute(ctx, s); err != nil {
+		k.undo()
+		return err
+	}
+	return nil
+}
+
+// command resolves what the main process becomes. What it opened is to be
+// closed once that is forked.
+func (j *Job) command(s *unit.Spec, io Stdio) (*keeper.Command, []*os.File, error) {
+	c := &keeper.Command{
+		Path: s.Path, Argv: s.Command, Env: append(slices.Clip(s.Env), unit.JobVariable+"="+j.rec.Name), Dir: s.Dir,
+		Umask: s.Umask, Rlimits: s.Rlimits[:], Nice: s.Nice,
+	}
+	if s.Lifetime == unit.LifetimeDetached {
+		c.OnHangup = keeper.HangupStay
+	}
+	if s.Stdin == unit.InputInherit {
+		c.Stdin = io.In
+	}
+	var opened []*os.File
+	switch s.Output {
+	case unit.OutputInherit:
+		c.Stdout, c.Stderr = io.Out, io.Err
+	case unit.OutputJournal:
+		journal, err := openJournal(j.rec.Name)
+		if err != nil {
+			return nil, nil, err
+		}
+		c.Stdout, c.Stderr, opened = journal, journal, append(opened, journal)
+	}
+	record, err := j.entry.CreateKept()
+	if err != nil {
+		return nil, opened, err
+	}
+	c.Record, opened = record, append(opened, record)
+	c.Credential, err = credential(s)
+	return c, opened, err
+}
+
+// prepare makes the place of the main process, as far as it can be made
+// before it.
+func (k *kept) prepare(s *unit.Spec, cmd *keeper.Command) error {
+	id := &k.j.rec.Identity
+	id.PIDNamespace = pidNamespace()
+	switch id.Isolation {
+	case verify.IsolationCgroup:
+		return k.prepareCgroup(s, cmd)
+	case verify.IsolationScope:
+		k.at = &scopePlace{j: k.j}
+	case verify.IsolationGroup:
+		k.at = &groupPlace{k: k}
+		id.Cgroup = ownCgroup()
+		k.j.rec.Limits = notApplied(s.Limits, "a process group holds no limits")
+	}
+	return nil
+}
+
+func (k *kept) prepareCgroup(s *unit.Spec, cmd *keeper.Command) error {
+	limits, err := rawLimits(s.Limits)
+	if err != nil {
+		return err
+	}
+	h := k.j.l.hierarchy()
+	if h == nil {
+		return &unit.IsolationError{Isolation: verify.IsolationCgroup, Refused: []unit.Refusal{{What: "cgroup v2", Why: cgroup.ErrNoHierarchy.Error()}}}
+	}
+	parent, err := h.FindParent(s.CgroupParent)
+	if err != nil {
+		return err
+	}
+	u, err := parent.Create(k.j.rec.Name)
+	if err != nil {
+		return err
+	}
+	p := &cgroupPlace{j: k.j, unit: u}
+	k.at = p
+	id := &k.j.rec.Identity
+	id.Cgroup, id.CgroupInode = u.Path, u.Inode
+	found := u.SetLimits(limits)
+	for i := range found {
+		for _, asked := range s.Limits {
+			if asked.Name == found[i].Name {
+				found[i].Asked = asked.Value
+			}
+		}
+		if !found[i].Applied && s.RequireLimits {
+			k.undo()
+			return &unit.LimitsError{Limit: found[i]}
+		}
+	}
+	k.j.rec.Limits = found
+	cmd.Cgroup, cmd.CgroupProcs, cmd.CgroupKill = u.Dir(), u.Procs(), u.KillFile()
+	return nil
+}
+
+// execute records who the job is and lets its main process become the
+// command.
+func (k *kept) execute(ctx context.Context, s *unit.Spec) error {
+	rec := k.j.rec
+	id := &rec.Identity
+	id.PID = k.reaper.MainPID()
+	var err error
+	if id.StartTime, err = keeper.StartTime(id.PID); err != nil {
+		return fmt.Errorf("cannot start %s: its main process ended before it was told to begin: %w", rec.Name, err)
+	}
+	rec.Reaper = unit.Process{PID: k.reaper.PID()}
+	rec.Reaper.StartTime, _ = keeper.StartTime(rec.Reaper.PID) // gone already: then it is recognised by nobody
+	if p, ok := k.at.(*scopePlace); ok {
+		if err := p.start(ctx, s); err != nil {
+			return err
+		}
+	}
+	started := now()
+	rec.StartedAt = &started
+	if err := k.j.entry.Put(rec); err != nil {
+		return err
+	}
+	if err := k.reaper.Execute(); err != nil {
+		return becomeFailed(rec.Name, s, err)
+	}
+	return nil
+}
+
+// undo ends and removes what a start that failed has made.
+func (k *kept) undo() {
+	ctx, cancel := context.WithTimeout(context.Background(), killWait)
+	defer cancel()
+	if k.reaper != nil {
+		k.reaper.End()
+		select {
+		case <-k.reaper.Childless():
+		case <-ctx.Done():
+		}
+	}
+	if p, ok := k.at.(*cgroupPlace); ok {
+		_ = p.unit.Remove(ctx) // it stands empty then, and the error of the start is the one that counts
+	}
+	if k.at != nil {
+		k.at.close()
+	}
+	k.j.held = nil
+}
+
+// forkFailed turns the error of a fork into that of the isolation or of the
+// command.
+func (k *kept) forkFailed(s *unit.Spec, err error) error {
+	var join *keeper.JoinError
+	if errors.As(err, &join) {
+		return &unit.IsolationError{Isolation: k.j.rec.Identity.Isolation, Refused: []unit.Refusal{{What: k.j.rec.Identity.Cgroup, Why: err.Error()}}}
+	}
+	return becomeFailed(k.j.rec.Name, s, err)
+}
+
+// start makes the scope around the main process, which waits.
+func (p *scopePlace) start(ctx context.Context, s *unit.Spec) error {
+	rec := p.j.rec
+	id := &rec.Identity
+	c, err := p.j.l.connected(ctx, s.Manager)
+	if err != nil {
+		return err
+	}
+	if s.RequireLimits {
+		if err := p.j.l.require(c, s.Limits); err != nil {
+			return err
+		}
+	}
+	props, err := properties(s)
+	if err != nil {
+		return err
+	}
+	pidfd, err := keeper.Open(unit.Process{PID: id.PID, StartTime: id.StartTime})
+	if err != nil {
+		return err
+	}
+	defer pidfd.Close()
+	description := s.Description
+	if description == "" {
+		description = describe(s.Command)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), scopeTimeout)
+	defer cancel()
+	p.unit, err = c.StartScope(ctx, dbusclient.Scope{
+		Unit: id.Unit, Description: description, Slice: slice(s), PID: id.PID, PIDFD: pidfd,
+		Grace: s.Grace, Timeout: s.Timeout, KillSignal: s.KillSignal, Properties: props,
+	})
+	if err != nil {
+		return err
+	}
+	result, err := p.unit.Started(ctx)
+	if err != nil {
+		return err
+	}
+	r := p.unit.ReadScope(ctx)
+	switch {
+	case !r.Read:
+		return errors.New("cannot start " + id.Unit + ": " + r.Err)
+	case result != "done" && result != "" || r.ControlGroup == "":
+		return &unit.IsolationError{Isolation: verify.IsolationScope, Refused: []unit.Refusal{{What: id.Unit,
+			Why: fmt.Sprintf("its start job ended as %q, with ControlGroup %q; a user manager needs the system bus to take a process from another's cgroup", result, r.ControlGroup)}}}
+	}
+	// The manager's word alone would not do: up to systemd 257 a scope can be
+	// called inactive while its process lives, and the reverse.
+	if found, err := cgroupOf(id.PID); err != nil || found != r.ControlGroup {
+		return &unit.IsolationError{Isolation: verify.IsolationScope, Refused: []unit.Refusal{{What: id.Unit,
+			Why: fmt.Sprintf("its process is in %q, not in %q (%v)", found, r.ControlGroup, err)}}}
+	}
+	id.InvocationID, id.Cgroup = r.InvocationID, r.ControlGroup
+	if h := p.j.l.hierarchy(); h != nil {
+		g, err := h.Lookup(id.Cgroup)
+		if err != nil {
+			return err
+		}
+		id.CgroupInode = g.Inode
+	}
+	rec.Limits = p.j.readLimits(c, s.Limits, *id)
+	if i := slices.IndexFunc(rec.Limits, func(l unit.Limit) bool { return !l.Applied }); i >= 0 && s.RequireLimits {
+		return &unit.LimitsError{Limit: rec.Limits[i]}
+	}
+	return nil
+}
+
+// properties are the unit's properties that the user asked for.
+func properties(s *unit.Spec) ([]property.Property, error) {
+	props, err := property.ParseAll(s.Properties)
+	if err != nil {
+		return nil, err
+	}
+	for _, lim := range s.Limits {
+		p, err := property.Parse(lim.Name + "=" + lim.Value)
+		if err != nil {
+			return nil, err
+		}
+		props = append(props, p...)
+	}
+	return props, nil
+}
+
+// rawLimits are the limits as numbers.
+func rawLimits(asked []unit.LimitAsked) (cgroup.Limits, error) {
+	var l cgroup.Limits
+	for _, a := range asked {
+		ps, err := property.Parse(a.Name + "=" + a.Value)
+		if err != nil {
+			return l, err
+		}
+		for _, p := range ps {
+			value, ok := p.Value.Value().(uint64)
+			if !ok {
+				return l, &unit.LimitsError{Limit: unit.Limit{Name: a.Name, Asked: a.Value, Found: "a share of the host's memory or tasks needs a manager"}}
+			}
+			switch p.Name {
+			case "MemoryMax":
+				l.MemoryMax = value
+			case "TasksMax":
+				l.TasksMax = value
+			case "CPUQuotaPerSecUSec":
+				l.CPUQuota = value
+			}
+		}
+	}
+	return l, nil
+}
+
+// notApplied says of each limit why it does not hold.
+func notApplied(asked []unit.LimitAsked, why string) []unit.Limit {
+	var out []unit.Limit
+	for _, a := range asked {
+		out = append(out, unit.Limit{Name: a.Name, Asked: a.Value, Found: why})
+	}
+	return out
+}
+
+func pidNamespace() uint64 {
+	var st unix.Stat_t
+	if unix.Stat("/proc/self/ns/pid", &st) != nil {
+		return 0
+	}
+	return st.Ino
+}
+
+// ownCgroup is where this process is; empty when that is not known.
+func ownCgroup() string {
+	path, err := cgroupOf(os.Getpid())
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+// cgroupOf is the cgroup of a process, below the cgroup root.
+func cgroupOf(pid int) (string, error) {
+	p, err := proc.Root.Open(pid)
+	if err != nil {
+		return "", err
+	}
+	defer p.Close()
+	return p.Cgroup()
+}

@@ -1,0 +1,148 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/fallback/cgroup"
+	"github.com/unitward/unitward/verify"
+)
+
+// cgroupPlace is a raw unit: a cgroup of our own.
+type cgroupPlace struct {
+	j *Job
+	// unit is open in the process that made it, and in another once it acts.
+	unit *cgroup.Unit
+	// last is what the cgroup told of itself before it was removed.
+	last *look
+}
+
+const (
+	// clearWait bounds the removal of a cgroup that is empty: right after a
+	// kill it can be busy for some milliseconds.
+	clearWait = time.Second
+	// frozenWait bounds the wait until every process of a job stands.
+	frozenWait = 5 * time.Second
+)
+
+func (p *cgroupPlace) open() (*cgroup.Unit, error) {
+	if p.unit != nil {
+		return p.unit, nil
+	}
+	h, id := p.j.l.hierarchy(), p.j.rec.Identity
+	if h == nil {
+		return nil, cgroup.ErrNoHierarchy
+	}
+	u, err := h.Attach(id.Cgroup, id.CgroupInode)
+	if err != nil {
+		return nil, err
+	}
+	p.unit = u
+	return u, nil
+}
+
+func (p *cgroupPlace) look(_ context.Context, lk *look) {
+	id := p.j.rec.Identity
+	if id.Cgroup == "" {
+		return
+	}
+	if p.j.l.hierarchy() == nil {
+		lk.o.Cgroup = verify.Cgroup{State: verify.CgroupUnavailable, Path: id.Cgroup, Err: cgroup.ErrNoHierarchy.Error()}
+		return
+	}
+	if p.unit != nil {
+		// What is open cannot be hidden by the job.
+		lk.o.Cgroup = p.unit.Read()
+	} else {
+		lk.o.Cgroup = p.j.group().Read()
+	}
+	if p.last != nil {
+		lk.usage, lk.o.Cgroup.OOM = p.last.usage, p.last.o.Cgroup.OOM
+		return
+	}
+	p.measure(lk)
+}
+
+// measure reads what the job used.
+func (p *cgroupPlace) measure(lk *look) {
+	if p.unit == nil {
+		return
+	}
+	lk.usage = p.unit.Usage()
+	if oom, err := p.unit.OOM(); err == nil {
+		lk.o.Cgroup.OOM = oom.Kills > 0
+	}
+}
+
+func (p *cgroupPlace) send(_ context.Context, signal int) (string, error) {
+	u, err := p.open()
+	if err != nil {
+		return "", err
+	}
+	sent, err := u.Signal(unix.Signal(signal))
+	how := fmt.Sprintf("to %d members", sent.Reached)
+	if len(sent.Denied) > 0 {
+		how += fmt.Sprintf(", %d refused it", len(sent.Denied))
+	}
+	return how, err
+}
+
+func (p *cgroupPlace) kill(ctx context.Context) string {
+	u, err := p.open()
+	if err != nil {
+		return err.Error()
+	}
+	bounded, cancel := context.WithTimeout(ctx, killWait)
+	defer cancel()
+	way, err := u.Kill(bounded)
+	if err != nil {
+		return err.Error()
+	}
+	return string(way)
+}
+
+func (p *cgroupPlace) pause(ctx context.Context) error {
+	u, err := p.open()
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, frozenWait)
+	defer cancel()
+	return u.Freeze(bounded)
+}
+
+func (p *cgroupPlace) resume(ctx context.Context) error {
+	if _, err := p.send(ctx, int(unix.SIGCONT)); err != nil {
+		return err
+	}
+	err := p.unit.ThawAll()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // before Linux 5.2 nothing is frozen
+	}
+	return err
+}
+
+func (p *cgroupPlace) clear(ctx context.Context) bool {
+	u, err := p.open()
+	if err != nil || u.Read().State != verify.CgroupEmpty {
+		return false
+	}
+	p.last = &look{}
+	p.measure(p.last)
+	bounded, cancel := context.WithTimeout(ctx, clearWait)
+	defer cancel()
+	return u.Remove(bounded) == nil
+}
+
+func (p *cgroupPlace) group() *cgroup.Group { return p.j.group() }
+
+func (p *cgroupPlace) close() {
+	if p.unit != nil {
+		p.unit.Close()
+	}
+}

@@ -1,0 +1,171 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/fallback/cgroup"
+	"github.com/unitward/unitward/fallback/group"
+	"github.com/unitward/unitward/fallback/proc"
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/verify"
+)
+
+// groupPlace is an owned process group and session, and whatever else descends
+// from the job's reaper.
+type groupPlace struct{ k *kept }
+
+// owned is the recorded group.
+func (p *groupPlace) owned() *group.Group {
+	id := p.k.j.rec.Identity
+	return group.Recorded(group.Identity{
+		Place: group.Place{Host: id.Host, BootID: dashed(id.Boot), UID: id.UID, PIDNamespace: id.PIDNamespace},
+		PID:   id.PID, PGID: id.PID, Session: id.PID, StartTime: id.StartTime, Cgroup: id.Cgroup,
+	}, p.k.j.l.host.machine)
+}
+
+// dashed is a boot id as the kernel has it; systemd and the record write it
+// without dashes (sd_id128_to_uuid_string(3)).
+func dashed(id string) string {
+	if len(id) != 32 {
+		return id
+	}
+	return id[:8] + "-" + id[8:12] + "-" + id[12:16] + "-" + id[16:20] + "-" + id[20:]
+}
+
+func (p *groupPlace) look(_ context.Context, lk *look) {
+	if p.k.j.rec.Identity.PID == 0 {
+		return
+	}
+	o := &lk.o
+	o.Group = p.owned().Look()
+	if o.KeeperGone {
+		o.Group.Scan = p.owned().Scan(p.k.j.rec.Name, group.DefaultBounds())
+		return
+	}
+	// Descendants can have left the group and the session.
+	seen := map[int]bool{}
+	for _, m := range o.Group.Members {
+		seen[m.PID] = true
+	}
+	for _, d := range p.descendants() {
+		if m, ok := describeProcess(d); ok && !seen[d.PID] {
+			o.Group.Members = append(o.Group.Members, m)
+			if o.Group.State == verify.GroupGone {
+				o.Group.State = verify.GroupPopulated
+			}
+		}
+	}
+}
+
+// describeProcess says what a process is; ok is false when it has ended.
+func describeProcess(p keeper.Process) (m verify.Member, ok bool) {
+	open, err := proc.Root.Open(p.PID)
+	if err != nil {
+		return m, false
+	}
+	defer open.Close()
+	s, err := open.Stat()
+	if err != nil || s.StartTime != p.StartTime || s.Ended() {
+		return m, false
+	}
+	return open.Member(s), true
+}
+
+// descendants are the job's processes as their reaper has them, or once it is
+// lost, its keeper.
+func (p *groupPlace) descendants() []keeper.Process {
+	rec := p.k.j.rec
+	if !gone(rec.Reaper) {
+		found, _ := keeper.Descendants(rec.Reaper.PID)
+		return found
+	}
+	if gone(rec.Keeper) {
+		return nil
+	}
+	session, err := unix.Getsid(rec.Keeper.PID)
+	if err != nil {
+		return nil
+	}
+	all, _ := keeper.Descendants(rec.Keeper.PID)
+	var found []keeper.Process
+	for _, d := range all {
+		// A keeper's other children are of its own session, as are theirs.
+		if s, err := unix.Getsid(d.PID); err == nil && s != session {
+			found = append(found, d)
+		}
+	}
+	return found
+}
+
+func (p *groupPlace) send(_ context.Context, signal int) (string, error) {
+	reached, denied := 0, 0
+	for _, d := range p.descendants() {
+		switch err := d.Signal(unix.Signal(signal)); {
+		case err == nil:
+			reached++
+		case errors.Is(err, unix.EPERM):
+			denied++
+		}
+	}
+	if reached == 0 && denied == 0 {
+		err := p.owned().Signal(unix.Signal(signal))
+		if errors.Is(err, os.ErrProcessDone) {
+			return "", &unit.EndedError{Op: "signal", Name: p.k.j.rec.Name}
+		}
+		return fmt.Sprintf("to group %d", p.k.j.rec.Identity.PID), err
+	}
+	how := fmt.Sprintf("to %d descendants", reached)
+	if denied > 0 {
+		how += fmt.Sprintf(", %d refused it", denied)
+	}
+	return how, nil
+}
+
+// kill tells the reaper to end everything; where it is lost, everything is
+// ended from here, as often as it takes.
+func (p *groupPlace) kill(ctx context.Context) string {
+	reaper := p.k.j.rec.Reaper
+	if !gone(reaper) && (keeper.Process{PID: reaper.PID, StartTime: reaper.StartTime}).Signal(unix.SIGTERM) == nil {
+		return "the reaper ends its children"
+	}
+	bounded, cancel := context.WithTimeout(ctx, killWait)
+	defer cancel()
+	how := ""
+	for {
+		said, err := p.send(bounded, sigKill)
+		if how == "" {
+			how = said
+		}
+		if err != nil {
+			return how
+		}
+		select {
+		case <-bounded.Done():
+			return how
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func (p *groupPlace) pause(ctx context.Context) error {
+	_, err := p.send(ctx, int(unix.SIGSTOP))
+	return err
+}
+
+func (p *groupPlace) resume(ctx context.Context) error {
+	_, err := p.send(ctx, int(unix.SIGCONT))
+	return err
+}
+
+func (p *groupPlace) clear(context.Context) bool { return false }
+
+func (p *groupPlace) group() *cgroup.Group { return nil }
+
+func (p *groupPlace) close() {}

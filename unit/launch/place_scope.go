@@ -1,0 +1,117 @@
+package launch
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/fallback/cgroup"
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/verify"
+)
+
+// scopePlace is a scope: a cgroup of systemd's around processes of ours.
+type scopePlace struct {
+	j *Job
+	// unit is nil while the manager cannot be reached; unreached then says
+	// why.
+	unit      *dbusclient.Unit
+	unreached string
+}
+
+func (l *Launcher) openScope(ctx context.Context, j *Job) *scopePlace {
+	p := &scopePlace{j: j}
+	c, err := l.client(ctx, j.rec.Identity.Manager)
+	if err == nil {
+		p.unit, err = c.Open(ctx, j.rec.Identity.Unit)
+	}
+	if err != nil {
+		p.unreached = err.Error()
+	}
+	return p
+}
+
+// look: a scope's own word is no evidence of an end; it tells why the manager
+// ended it.
+func (p *scopePlace) look(ctx context.Context, lk *look) {
+	id := p.j.rec.Identity
+	lk.o.Unit.Err = p.unreached
+	if p.unit != nil {
+		lk.reading = p.unit.ReadScope(ctx)
+		lk.o.Unit = lk.reading.Unit
+	}
+	switch {
+	case id.Cgroup == "":
+	case p.j.l.hierarchy() == nil:
+		lk.o.Cgroup = verify.Cgroup{State: verify.CgroupUnavailable, Path: id.Cgroup, Err: cgroup.ErrNoHierarchy.Error()}
+	default:
+		lk.o.Cgroup = p.j.group().Read()
+	}
+}
+
+// ours fails unless the unit is the recorded one.
+func (p *scopePlace) ours(ctx context.Context) error {
+	if p.unit == nil {
+		return errors.New(p.unreached)
+	}
+	r := p.unit.ReadScope(ctx)
+	switch id := p.j.rec.Identity; {
+	case !r.Read:
+		return errors.New(r.Err)
+	case r.InvocationID == "":
+		return &unit.EndedError{Op: "signal", Name: p.j.rec.Name}
+	case r.InvocationID != id.InvocationID:
+		return &unit.IdentityError{Name: p.j.rec.Name, Detail: "InvocationID is " + r.InvocationID + ", recorded was " + id.InvocationID}
+	}
+	return nil
+}
+
+func (p *scopePlace) send(ctx context.Context, signal int) (string, error) {
+	if err := p.ours(ctx); err != nil {
+		return "", err
+	}
+	return "KillUnit all", p.unit.Kill(ctx, unit.WhoAll, signal)
+}
+
+func (p *scopePlace) kill(ctx context.Context) string {
+	how, err := p.send(ctx, sigKill)
+	if err != nil {
+		how = err.Error()
+	}
+	if p.j.rec.Identity.CgroupInode != 0 && p.j.l.hierarchy() != nil && p.j.group().Kill() == nil {
+		how = "cgroup.kill"
+	}
+	return how
+}
+
+func (p *scopePlace) pause(ctx context.Context) error {
+	if err := p.ours(ctx); err != nil {
+		return err
+	}
+	return p.unit.Freeze(ctx)
+}
+
+func (p *scopePlace) resume(ctx context.Context) error {
+	if _, err := p.send(ctx, int(unix.SIGCONT)); err != nil {
+		return err
+	}
+	err := p.unit.Thaw(ctx)
+	var ended *unit.EndedError
+	if errors.As(err, &ended) {
+		return nil
+	}
+	return err
+}
+
+// clear: systemd removes the cgroup.
+func (p *scopePlace) clear(context.Context) bool { return false }
+
+func (p *scopePlace) group() *cgroup.Group { return p.j.group() }
+
+func (p *scopePlace) close() {
+	if p.unit != nil {
+		p.unit.Close()
+	}
+}
