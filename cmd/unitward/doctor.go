@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/unit/launch"
 )
 
@@ -15,8 +15,9 @@ func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Say which isolation works here, and what it can prove",
-		Long: "doctor looks for the managers and what they can do for this user, and says for\n" +
-			"each that does not work why not and what would help. It changes nothing.",
+		Long: "doctor runs the command true in each isolation and says what proved its end, or\n" +
+			"why the isolation does not work and what would help. It leaves nothing behind.\n" +
+			"The exit status is 125 when no isolation works.",
 		Args: none,
 		RunE: func(*cobra.Command, []string) error { return a.doctor() },
 	}
@@ -28,46 +29,72 @@ func (a *app) doctor() error {
 		return err
 	}
 	defer l.Close()
-	found := l.Examine(context.Background())
+	found := l.Examine(context.Background(), keeper.ReadCaller())
 	if a.json {
 		if err := printJSON(a.Out, found); err != nil {
 			return err
 		}
-	} else {
-		for _, m := range found.Managers {
-			a.printManager(m)
-		}
-		fmt.Fprintf(a.Out, "cgroup2: %s\n", found.Cgroup2)
+	} else if err := a.printFindings(found); err != nil {
+		return err
 	}
-	for _, m := range found.Managers {
-		if m.Works {
-			return nil
-		}
+	if found.Auto == "" {
+		return &statusError{exitError}
 	}
-	return &statusError{exitError}
+	return nil
 }
 
-func (a *app) printManager(m launch.ManagerFinding) {
-	if !m.Works {
-		fmt.Fprintf(a.Out, "service (%s manager): does not work: %s\n", m.Manager, m.Problem)
-		for _, h := range m.Hints {
-			fmt.Fprintf(a.Out, "  hint: %s\n", h)
+func (a *app) printFindings(found launch.Findings) error {
+	var b strings.Builder
+	for _, r := range found.Rungs {
+		printRung(&b, r)
+	}
+	for _, n := range found.Notes {
+		printNote(&b, "note", n)
+	}
+	if found.Auto != "" {
+		fmt.Fprintf(&b, "jobs are held by: %s\n", found.Auto)
+	} else {
+		fmt.Fprintln(&b, "jobs cannot be held here")
+	}
+	_, err := fmt.Fprint(a.Out, b.String())
+	return err
+}
+
+func printRung(b *strings.Builder, r launch.RungFinding) {
+	name := r.Isolation
+	if r.Manager != "" {
+		name += " (" + string(r.Manager) + " manager)"
+	}
+	if !r.Works {
+		fmt.Fprintf(b, "%s: does not work: %s\n", name, r.Problem)
+		for _, h := range r.Hints {
+			fmt.Fprintf(b, "  hint: %s\n", h)
 		}
 		return
 	}
-	fmt.Fprintf(a.Out, "service (%s manager): works: systemd %d at %s\n", m.Manager, m.Version, m.Address)
-	fmt.Fprintf(a.Out, "  exit: %s\n  tree: %s\n", m.ExitProof, m.TreeProof)
-	for _, l := range m.Limits {
+	where := r.Place
+	if r.Version != 0 {
+		where = fmt.Sprintf("systemd %d at %s", r.Version, r.Address)
+	}
+	if where != "" {
+		where = ": " + where
+	}
+	fmt.Fprintf(b, "%s: works%s\n  exit: %s\n  tree: %s\n", name, where, r.ExitProof, r.TreeProof)
+	for _, l := range r.Limits {
 		state := "holds"
 		if !l.Holds {
 			state = "does not hold: " + l.Why
 		}
-		fmt.Fprintf(a.Out, "  %s: %s\n", l.Name, state)
+		fmt.Fprintf(b, "  %s: %s\n", l.Name, state)
 	}
-	if m.Manager == unit.ManagerUser && !m.Lingers {
-		fmt.Fprintln(a.Out, "  lifetime: the manager ends with the last login; to keep it: loginctl enable-linger")
+	for _, n := range r.Caveats {
+		printNote(b, "  but", n)
 	}
-	if len(m.Hints) > 0 {
-		fmt.Fprintf(a.Out, "  hint: %s\n", strings.Join(m.Hints, "\n  hint: "))
+}
+
+func printNote(b *strings.Builder, title string, n launch.Note) {
+	fmt.Fprintf(b, "%s: %s\n", title, n.What)
+	if n.Hint != "" {
+		fmt.Fprintf(b, "  hint: %s\n", n.Hint)
 	}
 }

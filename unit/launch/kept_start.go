@@ -28,6 +28,11 @@ const scopeTimeout = 25 * time.Second
 func (j *Job) launchKept(ctx context.Context, s *unit.Spec, io Stdio) (err error) {
 	k := &kept{j: j, wake: make(chan struct{}, 1)}
 	j.held = k
+	defer func() {
+		if err != nil {
+			k.undo()
+		}
+	}()
 	j.rec.Keeper = j.l.self
 	cmd, opened, err := j.command(s, io)
 	defer func() {
@@ -46,16 +51,11 @@ func (j *Job) launchKept(ctx context.Context, s *unit.Spec, io Stdio) (err error
 		return err
 	}
 	if k.reaper, err = subreaper.Fork(cmd); err != nil {
-		k.undo()
 		return k.forkFailed(s, err)
 	}
 	go k.relay(k.reaper.Exited())
 	go k.relay(k.reaper.Childless())
-	if err := k.execute(ctx, s); err != nil {
-		k.undo()
-		return err
-	}
-	return nil
+	return k.execute(ctx, s)
 }
 
 // command resolves what the main process becomes. What it opened is to be
@@ -138,7 +138,6 @@ func (k *kept) prepareCgroup(s *unit.Spec, cmd *keeper.Command) error {
 			}
 		}
 		if !found[i].Applied && s.RequireLimits {
-			k.undo()
 			return &unit.LimitsError{Limit: found[i]}
 		}
 	}
