@@ -59,8 +59,15 @@ func (h *Hierarchy) open(path string) (fd int, inode uint64, err error) {
 	return fd, st.Ino, nil
 }
 
+// Glance is Read without the members of a populated cgroup.
+func (g *Group) Glance() verify.Cgroup { return g.read(func() []verify.Member { return nil }) }
+
 // Read looks at the cgroup once.
 func (g *Group) Read() verify.Cgroup {
+	return g.read(func() []verify.Member { return members(g.h, g.Path) })
+}
+
+func (g *Group) read(members func() []verify.Member) verify.Cgroup {
 	c := verify.Cgroup{Path: g.Path}
 	dir, inode, err := g.h.open(g.Path)
 	switch {
@@ -89,7 +96,7 @@ func (g *Group) Read() verify.Cgroup {
 	case err != nil:
 		c.State, c.Err = verify.CgroupUnavailable, fmt.Sprintf("cannot read cgroup.events of %s: %v", g.Path, err)
 	case populated:
-		c.State, c.Members = verify.CgroupPopulated, members(g.h, g.Path)
+		c.State, c.Members = verify.CgroupPopulated, members()
 	default:
 		c.State = verify.CgroupEmpty
 	}

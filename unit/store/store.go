@@ -228,6 +228,9 @@ func (s *Store) Names() ([]string, error) {
 			s.root.RemoveAll(e.Name())
 			continue
 		}
+		if e.Name() == tidyFile || e.Name() == keysDir {
+			continue
+		}
 		if s.abandoned(e.Name()) {
 			continue
 		}

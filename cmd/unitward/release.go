@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/launch"
+)
+
+func (a *app) releaseCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "release NAME...",
+		Short: "Drop the records of settled jobs",
+		Long: "release drops what is kept of jobs that are settled: report, output and all. It\n" +
+			"refuses a job that runs, or whose end is not confirmed. Settled records also go\n" +
+			"by themselves: after 7 days, and when there are more than 1,000.",
+		Args:              names,
+		ValidArgsFunction: a.completeNames,
+	}
+	cmd.RunE = func(_ *cobra.Command, args []string) error { return a.release(args) }
+	return cmd
+}
+
+func (a *app) release(args []string) error {
+	ctx := context.Background()
+	l, err := a.launcher()
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	failed := false
+	for _, arg := range args {
+		if err := release(ctx, l, arg); err != nil {
+			printError(a.Err, err)
+			failed = true
+		}
+	}
+	if failed {
+		return &statusError{exitError}
+	}
+	return nil
+}
+
+func release(ctx context.Context, l *launch.Launcher, arg string) error {
+	name, err := unit.ParseName(arg)
+	if err != nil {
+		return err
+	}
+	j, err := l.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	return j.Release(ctx)
+}
+
+func (a *app) reapCommand() *cobra.Command {
+	var orphans bool
+	var owner string
+	cmd := &cobra.Command{
+		Use:   "reap [OPTIONS]",
+		Short: "Stop, prove and drop what jobs left behind",
+		Long: "reap looks at every job that is not settled and drops the records of those of\n" +
+			"which nothing is left, also where their outcome is lost. With --orphans it first\n" +
+			"stops the jobs whose owner or launcher is gone, with --owner those of an owner:\n" +
+			"by their records and what is proven of them, never by what a process is called.\n" +
+			"It returns 123 when something could not be proven.",
+		Args: none,
+	}
+	cmd.Flags().BoolVar(&orphans, "orphans", false, "stop and drop every job whose owner or launcher is gone, detached ones too")
+	cmd.Flags().StringVar(&owner, "owner", "", "stop and drop the jobs with this owner's `LABEL`")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if cmd.Flags().Changed("owner") && owner == "" {
+			return usage("cannot use --owner %s: a label is expected", quote(owner))
+		}
+		return a.reap(orphans, owner)
+	}
+	return cmd
+}
+
+func (a *app) reap(orphans bool, owner string) error {
+	ctx := context.Background()
+	l, err := a.launcher()
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	found, err := l.Names()
+	if err != nil {
+		return err
+	}
+	status := exitOK
+	for _, name := range found {
+		rep, dropped, err := reapOne(ctx, l, name, orphans, owner)
+		if err != nil {
+			printError(a.Err, err)
+			status = exitUnconfirmed
+			continue
+		}
+		switch {
+		case rep == nil:
+		case a.json:
+			err = printJSON(a.Out, reaped{rep, dropped})
+		case dropped:
+			_, err = fmt.Fprintf(a.Out, "%s: dropped, %s\n", rep.Name, stateLine(*rep))
+		default:
+			a.explain(*rep, false)
+		}
+		if err != nil {
+			return err
+		}
+		if rep != nil && !dropped {
+			status = exitUnconfirmed
+		}
+	}
+	if status != exitOK {
+		return &statusError{status}
+	}
+	return nil
+}
+
+// reaped is a line of reap --json.
+type reaped struct {
+	*unit.Report
+	Dropped bool `json:"dropped"`
+}
+
+// reapOne stops a job that is to be stopped, and drops it if nothing is left.
+// It returns no report for a job that is none of reap's business.
+func reapOne(ctx context.Context, l *launch.Launcher, name string, orphans bool, owner string) (*unit.Report, bool, error) {
+	j, err := l.Open(ctx, name)
+	if err != nil {
+		return nil, false, err
+	}
+	defer j.Close()
+	rec := j.Record()
+	owned := owner != "" && rec.Owner == owner
+	wanted := owned || orphans && rec.Sealed == nil && launch.Orphan(rec)
+	if !wanted && (rec.Sealed != nil || owner != "" || orphans) {
+		return nil, false, nil // settled ones go by themselves
+	}
+	if wanted && rec.Sealed == nil {
+		if rep, err := j.Stop(ctx, rec.Grace); err != nil {
+			return &rep, false, err
+		}
+	}
+	rep, dropped, err := j.Reap(ctx)
+	if err == nil && !dropped && !wanted {
+		return nil, false, nil // it runs, and nobody asked to end it
+	}
+	return &rep, dropped, err
+}

@@ -1,0 +1,61 @@
+package launch
+
+import (
+	"context"
+	"time"
+
+	"github.com/unitward/unitward/unit"
+)
+
+// KeptError says that a record stays, because its job is not settled.
+type KeptError struct {
+	Name  string
+	State unit.State
+}
+
+func (e *KeptError) Error() string {
+	return "cannot release job " + e.Name + ": it is " + string(e.State)
+}
+
+// Hint proposes the way out.
+func (e *KeptError) Hint() []string {
+	if e.State == unit.StateUnknown {
+		return []string{"its outcome cannot be proven; once nothing of it is left, unitward reap drops its record"}
+	}
+	return []string{"end it first with: unitward stop " + e.Name}
+}
+
+// Release drops the record of a settled job. The error is a *KeptError for
+// one that is not settled, or that of the store.
+func (j *Job) Release(ctx context.Context) error {
+	rep, err := j.Look(ctx)
+	if err != nil {
+		return err
+	}
+	if rep.State != unit.StateSettled {
+		return &KeptError{Name: j.rec.Name, State: rep.State}
+	}
+	return j.entry.Remove()
+}
+
+// Reap drops the record of a job of which nothing is left: one that is
+// settled, or whose outcome is lost while it is proven that no process of it
+// lives. It reports whether it did.
+func (j *Job) Reap(ctx context.Context) (unit.Report, bool, error) {
+	rep, err := j.Look(ctx)
+	if err != nil {
+		return rep, false, err
+	}
+	if rep.State != unit.StateSettled && !(j.last.v.Lost && j.last.v.Tree.Empty) {
+		return rep, false, nil
+	}
+	return rep, true, j.entry.Remove()
+}
+
+// Tidy drops settled records that are too old or too many, now and then. What
+// cannot be removed is left for the next time.
+func (l *Launcher) Tidy() {
+	if at := time.Now(); l.store.Due(at) {
+		_, _ = l.store.Tidy(at)
+	}
+}
