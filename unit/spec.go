@@ -127,6 +127,9 @@ type Spec struct {
 	Lifetime   Lifetime
 	// Owner is a label of the caller's session; it may be empty.
 	Owner string
+	// Key makes the start idempotent: a job that was started with it and is not
+	// settled is returned instead. Empty is none.
+	Key string
 	// OwnerPID is the process whose end ends a job of LifetimeOwner.
 	OwnerPID int
 

@@ -32,6 +32,7 @@ type jobOptions struct {
 	leftovers, lifetime           string
 	owner                         string
 	ownerPID                      int
+	key                           string
 	memoryMax, tasksMax, cpuQuota string
 	requireLimits                 bool
 	stdin, output                 string
@@ -65,6 +66,7 @@ func (o *jobOptions) register(cmd *cobra.Command, lifetime unit.Lifetime, stdin 
 	f.StringVar(&o.lifetime, "lifetime", string(lifetime), "end the job with the `call|owner`, or let it be detached")
 	f.StringVar(&o.owner, "owner", "", "label the job with its owner's `LABEL`")
 	f.IntVar(&o.ownerPID, "owner-pid", 0, "with --lifetime owner: end the job when process `PID` ends")
+	f.StringVar(&o.key, "key", "", "return the job that was started with the same `KEY` instead, while it is not settled")
 	f.StringVar(&o.memoryMax, "memory-max", "", "limit the memory of the whole job to `BYTES`, such as 512M")
 	f.StringVar(&o.tasksMax, "tasks-max", "", "limit the number of tasks of the whole job to `N`")
 	f.StringVar(&o.cpuQuota, "cpu-quota", "", "limit the CPU time of the whole job to `PERCENT` of one CPU")
@@ -92,7 +94,7 @@ func (o *jobOptions) spec(cmd *cobra.Command, command []string) (*unit.Spec, err
 	caller := keeper.ReadCaller()
 	s := &unit.Spec{
 		Command: command, Umask: caller.Umask, Rlimits: caller.Rlimits, Slice: o.slice, Description: o.description,
-		Properties: o.properties, UID: o.uid, GID: o.gid, Owner: o.owner, OwnerPID: o.ownerPID, RequireLimits: o.requireLimits,
+		Properties: o.properties, UID: o.uid, GID: o.gid, Owner: o.owner, OwnerPID: o.ownerPID, Key: o.key, RequireLimits: o.requireLimits,
 	}
 	for _, step := range []func(*unit.Spec) error{o.place, o.times, o.policies, o.limits, o.process} {
 		if err := step(s); err != nil {

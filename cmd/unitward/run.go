@@ -59,12 +59,12 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, args []string) error {
 	// which nobody need ask for one by one.
 	defer j.Close()
 	defer l.Close()
-	rep, err := sig.attend(j, s)
+	rep, err := a.stay(j, s, sig)
 	if err != nil {
 		return err
 	}
 	kept := s.Leftovers == unit.LeftoversKeep
-	if kept && !rep.Tree.Empty {
+	if kept && !rep.Tree.Empty && !j.Joined() {
 		if err := j.Keep(); err != nil {
 			return err
 		}
@@ -77,6 +77,17 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, args []string) error {
 		return &statusError{status}
 	}
 	return nil
+}
+
+// stay waits for the job. One that another call has started is that call's:
+// it gets no signal of ours, and goes on when we end.
+func (a *app) stay(j *launch.Job, s *unit.Spec, sig *signals) (unit.Report, error) {
+	if !j.Joined() {
+		return sig.attend(j, s)
+	}
+	sig.first()
+	sig.stop()
+	return j.Wait(context.Background(), launch.FactSettled)
 }
 
 // explain says on stderr what an exit status cannot.

@@ -20,6 +20,8 @@ type Job struct {
 	entry *store.Entry
 	// held is nil for a job that is sealed, or not of this host, boot or user.
 	held backend
+	// join is true for a job that another start had begun.
+	join bool
 	// weak says that weak evidence is to confirm an end.
 	weak bool
 	last look
@@ -66,6 +68,9 @@ func (j *Job) Close() {
 
 // Name is the job's name.
 func (j *Job) Name() string { return j.rec.Name }
+
+// Joined reports whether Start found the job of its key running.
+func (j *Job) Joined() bool { return j.join }
 
 // Record is the job's record as this process last saw it; not to be changed.
 func (j *Job) Record() *unit.Record { return j.rec }

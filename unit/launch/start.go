@@ -11,6 +11,7 @@ import (
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/unit/store"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -40,8 +41,19 @@ const (
 // the errors of package property, and *store.DirError.
 func (l *Launcher) Start(ctx context.Context, s *unit.Spec, io Stdio) (*Job, error) {
 	l.Connect(ctx, s)
+	var key *store.Key
+	if s.Key != "" {
+		var err error
+		if key, err = l.store.Key(s.Key); err != nil {
+			return nil, err
+		}
+		defer key.Close()
+		if j, err := l.joined(ctx, key.Job()); j != nil || err != nil {
+			return j, err
+		}
+	}
 	for try := 1; ; try++ {
-		j, err := l.start(ctx, s, io)
+		j, err := l.start(ctx, s, io, key)
 		var taken *unit.ExistsError
 		var unitTaken *unit.UnitExistsError
 		if s.Name == "" && try < drawTries && (errors.As(err, &taken) || errors.As(err, &unitTaken)) {
@@ -82,7 +94,29 @@ func (l *Launcher) connected(ctx context.Context, m unit.Manager) (*dbusclient.C
 	return l.dial(ctx, m)
 }
 
-func (l *Launcher) start(ctx context.Context, s *unit.Spec, io Stdio) (*Job, error) {
+// joined is the job of a key, if it is not settled; else nil.
+func (l *Launcher) joined(ctx context.Context, name string) (*Job, error) {
+	if name == "" {
+		return nil, nil
+	}
+	j, err := l.Open(ctx, name)
+	var none *unit.NotFoundError
+	if errors.As(err, &none) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	rep, err := j.Look(ctx)
+	if err != nil || rep.State == unit.StateSettled || j.last.v.Lost && j.last.v.Tree.Empty {
+		j.Close()
+		return nil, err
+	}
+	j.join = true
+	return j, nil
+}
+
+func (l *Launcher) start(ctx context.Context, s *unit.Spec, io Stdio, key *store.Key) (*Job, error) {
 	rec := l.record(s)
 	if s.Name != "" {
 		if err := l.reclaim(ctx, rec.Name); err != nil {
@@ -97,6 +131,9 @@ func (l *Launcher) start(ctx context.Context, s *unit.Spec, io Stdio) (*Job, err
 	// While the manager is being connected to. What it says of itself is
 	// added before the start.
 	err = entry.Put(rec)
+	if err == nil && key != nil {
+		err = key.Put(rec.Name)
+	}
 	if err == nil {
 		err = j.climb(ctx, s, io)
 	}
