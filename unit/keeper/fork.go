@@ -25,7 +25,8 @@ func forkReaper(o *orders) (pid int, err error) {
 	// it. So the signals are blocked before the fork.
 	entry := reap
 	blocked, old := allSignals, sigset(0)
-	heap := privateMemory(o.all)
+	heap, variables := privateMemory(o.all)
+	o.variables = variables
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	syscall.ForkLock.Lock()

@@ -14,13 +14,13 @@ type pages struct{ from, to uintptr }
 const maxMaps = 32 << 10
 
 // privateMemory lists this process's memory that belongs to no file, but for
-// the range keep, for the program's variables, which a child may look at, and
-// for the stack of the first thread, which has the command line. It is empty
-// where /proc cannot be read.
-func privateMemory(keep pages) []pages {
+// the range keep, and for the stack of the first thread, which has the command
+// line. The program's variables without a value, which a child may look at,
+// come apart. It is empty where /proc cannot be read.
+func privateMemory(keep pages) (heap []pages, variables pages) {
 	fd, err := unix.Open("/proc/self/maps", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil
+		return nil, pages{}
 	}
 	defer unix.Close(fd)
 	buf := make([]byte, maxMaps)
@@ -32,7 +32,7 @@ func privateMemory(keep pages) []pages {
 		}
 		filled += n
 	}
-	out := make([]pages, 0, 64)
+	heap = make([]pages, 0, 64)
 	fileEnd := uintptr(0)
 	for line := range bytes.Lines(buf[:filled]) {
 		p, ok := parseMap(line)
@@ -41,20 +41,20 @@ func privateMemory(keep pages) []pages {
 			fileEnd = p.to
 		case !ok:
 		case p.from == fileEnd:
-			// What goes on where a file ends are variables without a value.
+			variables = p // they go on where the file ends
 		case p.from <= keep.from && keep.from < p.to:
 			// Neighbours of one kind are one line.
 			if p.from < keep.from {
-				out = append(out, pages{p.from, keep.from})
+				heap = append(heap, pages{p.from, keep.from})
 			}
 			if keep.to < p.to {
-				out = append(out, pages{keep.to, p.to})
+				heap = append(heap, pages{keep.to, p.to})
 			}
 		default:
-			out = append(out, p)
+			heap = append(heap, p)
 		}
 	}
-	return out
+	return heap, variables
 }
 
 // parseMap takes a line of proc_pid_maps(5), such as

@@ -74,6 +74,8 @@ type orders struct {
 	all   pages // the mapping
 	stack pages // the children's
 	args  pages // what only the main process needs
+	// variables are those of the program, which are zero in a child.
+	variables pages
 
 	// From here on: the working memory of the children.
 	pid     int32 // the reaper

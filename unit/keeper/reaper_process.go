@@ -209,6 +209,7 @@ func leaveToMain(o *orders) {
 	root := [...]byte{'/', 0}
 	syscall.RawSyscall6(unix.SYS_CHDIR, uintptr(unsafe.Pointer(&root)), 0, 0, 0, 0, 0)
 	dropPages(o.args.from, o.args.to)
+	dropPages(o.variables.from, o.variables.to)
 }
 
 // collect reaps what has ended. The status of the main process is told before
