@@ -277,7 +277,8 @@ func heed(o *orders) {
 	if o.poll[1].Revents != 0 {
 		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, slotControl, uintptr(unsafe.Pointer(&o.buf)), 1, unix.MSG_DONTWAIT, 0, 0)
 		switch {
-		case errno == unix.EAGAIN, errno == unix.EINTR:
+		case errno == unix.EAGAIN, errno == unix.EINTR, errno == unix.ECONNRESET:
+			// A reset is told before what was sent first: see readRecord.
 		case errno == 0 && n > 0:
 			o.ending = true // the one thing it can be told
 		default:
