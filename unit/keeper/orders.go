@@ -74,8 +74,12 @@ type orders struct {
 	all   pages // the mapping
 	stack pages // the children's
 	args  pages // what only the main process needs
-	// variables are those of the program, which are zero in a child.
+	// variables are those of the program, which are zero in a reaper.
 	variables pages
+	// gaps are where the heap was: anything there was mapped by another
+	// thread just before the fork.
+	gaps     [16]pages
+	gapCount int
 
 	// From here on: the working memory of the children.
 	pid     int32 // the reaper
@@ -236,6 +240,8 @@ func (c *Command) order() (*orders, []byte, error) {
 	o.setRlimits(c.Rlimits)
 	return o, mem, nil
 }
+
+func unmap(mem []byte) { _ = unix.Munmap(mem) }
 
 func (o *orders) setRlimits(limits []unit.Rlimit) {
 	for i, l := range limits[:min(len(limits), len(o.rlimits))] {

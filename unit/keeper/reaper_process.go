@@ -210,6 +210,10 @@ func leaveToMain(o *orders) {
 	syscall.RawSyscall6(unix.SYS_CHDIR, uintptr(unsafe.Pointer(&root)), 0, 0, 0, 0, 0)
 	dropPages(o.args.from, o.args.to)
 	dropPages(o.variables.from, o.variables.to)
+	for i := 0; i < o.gapCount; i++ {
+		gap := &o.gaps[i&(len(o.gaps)-1)]
+		dropPages(gap.from, gap.to)
+	}
 }
 
 // collect reaps what has ended. The status of the main process is told before

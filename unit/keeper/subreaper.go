@@ -69,7 +69,7 @@ func (s *Subreaper) Fork(c *Command) (*Reaper, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = unix.Munmap(mem) }()
+	defer unmap(mem)
 	null := -1
 	if c.Stdin == nil || c.Stdout == nil || c.Stderr == nil {
 		null, err = unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
