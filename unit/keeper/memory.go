@@ -43,7 +43,7 @@ func readMaps() []byte {
 // thread, which has the command line, and the range keep. They also cover what
 // is mapped there later. The variables without a value come apart.
 func heapGaps(maps []byte, keep pages) (gaps []pages, variables pages) {
-	last, fileEnd := uintptr(lowest), uintptr(0)
+	last, fileEnd, end := uintptr(lowest), uintptr(0), uintptr(0)
 	kept := func(p pages) {
 		if last < p.from {
 			gaps = append(gaps, pages{last, p.from})
@@ -52,6 +52,7 @@ func heapGaps(maps []byte, keep pages) (gaps []pages, variables pages) {
 	}
 	for line := range bytes.Lines(maps) {
 		m, ok := parseMap(line)
+		end = m.to
 		switch {
 		case !ok:
 			return nil, pages{}
@@ -67,6 +68,7 @@ func heapGaps(maps []byte, keep pages) (gaps []pages, variables pages) {
 			kept(keep) // neighbours of one kind are one line
 		}
 	}
+	kept(pages{end, end})
 	return gaps, variables
 }
 

@@ -28,6 +28,10 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
 	if !reflect.DeepEqual(gaps, want) || variables != (pages{0x510000, 0x540000}) {
 		t.Errorf("the gaps are %x, the variables %x", gaps, variables)
 	}
+	low, _ := heapGaps([]byte("00400000-00500000 r-xp 00000000 08:01 4711 /bin/x\nc000000000-c000400000 rw-p 00000000 00:00 0 \n"), pages{})
+	if want := []pages{{0x10000, 0x400000}, {0x500000, 0xc000400000}}; !reflect.DeepEqual(low, want) {
+		t.Errorf("with the heap at the end: %x", low)
+	}
 	for _, bad := range []string{"x", "7f12a000", "7f12a000-", "7f12a000-7f12b000", "7f12b000-7f12a000 rw-p 00000000 00:00 0 \n"} {
 		if gaps, _ := heapGaps([]byte(maps+bad), pages{}); gaps != nil {
 			t.Errorf("with %q there are gaps: %x", bad, gaps)
