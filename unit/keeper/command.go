@@ -55,6 +55,9 @@ type Command struct {
 	// OnHangup says what happens when this process, or the Reaper's last
 	// holder, is gone.
 	OnHangup Hangup
+	// Deaf makes SIGTERM nothing to the reaper: for one in the job's own unit,
+	// whose manager sends it to every process there.
+	Deaf bool
 
 	// scan makes the reaper look for its children among all processes, as
 	// where the kernel has no list of them.

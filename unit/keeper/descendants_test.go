@@ -86,35 +86,3 @@ func TestSignalIdentity(t *testing.T) {
 		t.Errorf("a signal to one that is gone: %v", err)
 	}
 }
-
-func TestParseMap(t *testing.T) {
-	for _, c := range []struct {
-		line string
-		want pages
-		ok   bool
-	}{
-		{"c000000000-c000400000 rw-p 00000000 00:00 0 \n", pages{0xc000000000, 0xc000400000}, true},
-		{"7f12a000-7f12b000 rw-p 00000000 00:00 0                    [anon: Go: heap]\n", pages{0x7f12a000, 0x7f12b000}, true},
-		{"7ffc8000-7ffc9000 rw-p 00000000 00:00 0                    [stack]\n", pages{}, false},
-		{"c000400000-c004000000 ---p 00000000 00:00 0 \n", pages{}, false},
-		{"7f12a000-7f12b000 r--p 00000000 00:00 0                    [vvar]\n", pages{}, false},
-		{"7f12a000-7f12b000 rw-p 00001000 08:01 4711                 /bin/x\n", pages{}, false},
-		{"7f12a000-7f12b000 rw-s 00000000 00:01 4711                 /dev/zero (deleted)\n", pages{}, false},
-		{"", pages{}, false},
-		{"7f12a000", pages{}, false},
-		{"7f12a000-", pages{}, false},
-	} {
-		if got, ok := parseMap([]byte(c.line)); ok != c.ok || ok && got != c.want {
-			t.Errorf("parseMap(%q) = %x, %v", c.line, got, ok)
-		}
-	}
-	all := privateMemory(pages{})
-	if len(all) < 3 {
-		t.Fatalf("this process's memory is %x", all)
-	}
-	// A hole in the middle of one.
-	hole := pages{all[0].from + 4096, all[0].from + 8192}
-	if some := privateMemory(hole); some[0] != (pages{all[0].from, hole.from}) {
-		t.Errorf("%x without %x is %x", all[0], hole, some[:2])
-	}
-}

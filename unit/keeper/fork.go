@@ -25,19 +25,22 @@ func forkReaper(o *orders) (pid int, err error) {
 	// it. So the signals are blocked before the fork.
 	entry := reap
 	blocked, old := allSignals, sigset(0)
-	var heap []pages
-	if !passAll {
-		heap = privateMemory(o.all)
+	maps := readMaps()
+	gaps, variables := heapGaps(maps, o.all)
+	gaps = gaps[:min(len(gaps), len(o.gaps))]
+	if hasLoader(maps) {
+		gaps = nil
 	}
+	o.gapCount, o.variables = copy(o.gaps[:], gaps), variables
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	syscall.ForkLock.Lock()
 	defer syscall.ForkLock.Unlock()
-	advise(heap, unix.MADV_DONTFORK)
+	advise(gaps, unix.MADV_DONTFORK)
 	rawMask(&blocked, &old)
 	n := cloneOnto(uintptr(unix.SIGCHLD), o.stack.to, **(**uintptr)(unsafe.Pointer(&entry)), uintptr(unsafe.Pointer(o)))
 	rawMask(&old, nil)
-	advise(heap, unix.MADV_DOFORK)
+	advise(gaps, unix.MADV_DOFORK)
 	if n < 0 {
 		return 0, fmt.Errorf("cannot fork the reaper: %w", syscall.Errno(-n))
 	}
@@ -51,8 +54,9 @@ func forkReaper(o *orders) (pid int, err error) {
 //go:noescape
 func cloneOnto(flags, stack, entry, arg uintptr) (pid int64)
 
-// advise is madvise(2) for each range. What fails changes nothing but how
-// large a child is.
+// advise is madvise(2) for what is mapped in each range. What fails changes
+// nothing but how large a child is; that not all of a range is mapped does not
+// matter (ENOMEM).
 func advise(ranges []pages, advice uintptr) {
 	for _, p := range ranges {
 		syscall.RawSyscall6(unix.SYS_MADVISE, p.from, p.to-p.from, advice, 0, 0, 0)

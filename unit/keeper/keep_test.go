@@ -45,6 +45,10 @@ func keep() {
 	must(err)
 	fmt.Println(r.PID(), r.MainPID())
 	must(r.Execute())
+	if os.Getenv("DIE") != "" {
+		r.End()
+		unix.Kill(os.Getpid(), unix.SIGKILL)
+	}
 	go func() {
 		if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err == nil {
 			r.End()
@@ -239,6 +243,15 @@ func TestKeeperKilledDetached(t *testing.T) {
 	nothingLeft(t)
 	if w := recorded(t, dir+"/record"); w.ChildlessAt.IsZero() || w.Exit.Status.ExitStatus() != 7 {
 		t.Errorf("the record is %+v", w)
+	}
+}
+
+// What a keeper has said counts, also when it is killed right after.
+func TestKeeperKilledAfterEnd(t *testing.T) {
+	for range 30 {
+		k := keepOther(t, "exec sleep 1000", "HANGUP=stay", "DIE=1").ready(t)
+		k.cmd.Wait()
+		nothingLeft(t)
 	}
 }
 

@@ -164,6 +164,59 @@ func TestReaperStopped(t *testing.T) {
 	childless(t, r)
 }
 
+// The last words of one that ended with something unread are not lost: the
+// kernel tells of the reset first.
+func TestReadRecordAfterReset(t *testing.T) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pair[0])
+	send := func(fd int, b []byte) error { _, err := unix.Write(fd, b); return err }
+	if err := send(pair[1], make([]byte, recordSize)); err != nil {
+		t.Fatal(err)
+	}
+	if err := send(pair[0], []byte{'e'}); err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(pair[1])
+	var rec record
+	if n, err := readRecord(pair[0], &rec); err != nil || n != int(recordSize) {
+		t.Errorf("the first: %d, %v", n, err)
+	}
+	if n, err := readRecord(pair[0], &rec); err != nil || n != 0 {
+		t.Errorf("the end: %d, %v", n, err)
+	}
+}
+
+// A reaper that ends while it is told to has still said all that it saw.
+func TestReaperEndsWhileItIsTold(t *testing.T) {
+	s := subreaper(t)
+	c, open := gated(t, "exit 5")
+	r := started(t, s, c)
+	if err := unix.Kill(r.PID(), unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.PID()))
+		return bytes.Contains(b, []byte(") T "))
+	})
+	open()
+	// The main process is a zombie: nobody reaps it.
+	waitFor(t, func() bool {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.MainPID()))
+		return bytes.Contains(b, []byte(") Z "))
+	})
+	r.End()
+	if e := ended(t, r); e.Status.ExitStatus() != 5 {
+		t.Errorf("the exit is %+v", e)
+	}
+	childless(t, r)
+	if r.Lost() {
+		t.Error("the reaper counts as lost")
+	}
+}
+
 func TestReaperObeysTerm(t *testing.T) {
 	s := subreaper(t)
 	c := shell("trap '' TERM; setsid sleep 1000 & sleep 1000")
@@ -330,7 +383,8 @@ func TestReaperMemoryAlone(t *testing.T) {
 	kib := private(t, k.reaper)
 	t.Logf("the reaper has %d KiB of its own", kib)
 	if kib > 512 {
-		t.Errorf("the reaper has %d KiB of its own", kib)
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", k.reaper))
+		t.Errorf("the reaper has %d KiB of its own:\n%s", kib, b)
 	}
 	unix.Kill(k.reaper, unix.SIGTERM)
 	nothingLeft(t)

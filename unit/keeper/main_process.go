@@ -86,7 +86,7 @@ func joinCgroup(fd uintptr) syscall.Errno {
 func admitted(o *orders) bool {
 	for {
 		n, _, errno := syscall.RawSyscall6(unix.SYS_READ, slotGate, uintptr(unsafe.Pointer(&o.line)), 1, 0, 0, 0)
-		if errno != unix.EINTR {
+		if errno != unix.EINTR && errno != unix.ECONNRESET { // see readRecord
 			return errno == 0 && n == 1
 		}
 	}

@@ -9,71 +9,96 @@ import (
 // pages is a range of addresses of whole pages.
 type pages struct{ from, to uintptr }
 
-// maxMaps is enough for the mappings of a Go program; what is beyond is
-// passed on to a child.
-const maxMaps = 32 << 10
+const (
+	// maxMaps is enough for the mappings of a Go program.
+	maxMaps = 32 << 10
+	// lowest is where the first mapping can be (vm.mmap_min_addr).
+	lowest = 64 << 10
+)
 
-// privateMemory lists this process's memory that belongs to no file, but for
-// the range keep, for the program's variables, which a child may look at, and
-// for the stack of the first thread, which has the command line. It is empty
-// where /proc cannot be read.
-func privateMemory(keep pages) []pages {
+// readMaps reads /proc/self/maps; it is empty where that cannot be read whole.
+func readMaps() []byte {
 	fd, err := unix.Open("/proc/self/maps", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
 	defer unix.Close(fd)
 	buf := make([]byte, maxMaps)
-	filled := 0
-	for filled < len(buf) {
+	for filled := 0; filled < len(buf); {
 		n, err := unix.Read(fd, buf[filled:])
-		if err != nil || n <= 0 {
-			break
+		if err != nil {
+			return nil
+		}
+		if n == 0 {
+			return buf[:filled]
 		}
 		filled += n
 	}
-	out := make([]pages, 0, 64)
-	fileEnd := uintptr(0)
-	for line := range bytes.Lines(buf[:filled]) {
-		p, ok := parseMap(line)
-		switch {
-		case bytes.Contains(line, []byte(" /")):
-			fileEnd = p.to
-		case !ok:
-		case p.from == fileEnd:
-			// What goes on where a file ends are variables without a value.
-		case p.from <= keep.from && keep.from < p.to:
-			// Neighbours of one kind are one line.
-			if p.from < keep.from {
-				out = append(out, pages{p.from, keep.from})
-			}
-			if keep.to < p.to {
-				out = append(out, pages{keep.to, p.to})
-			}
-		default:
-			out = append(out, p)
-		}
-	}
-	return out
+	return nil
 }
 
-// parseMap takes a line of proc_pid_maps(5), such as
+// heapGaps lists the ranges of addresses in which a Go program has its heap
+// and all else that is private and of no file: what is between the program's
+// file, its variables, the kernel's own mappings, the stack of the first
+// thread, which has the command line, and the range keep. They also cover what
+// is mapped there later. The variables without a value come apart.
+func heapGaps(maps []byte, keep pages) (gaps []pages, variables pages) {
+	last, fileEnd, end := uintptr(lowest), uintptr(0), uintptr(0)
+	kept := func(p pages) {
+		if last < p.from {
+			gaps = append(gaps, pages{last, p.from})
+		}
+		last = max(last, p.to)
+	}
+	for line := range bytes.Lines(maps) {
+		m, ok := parseMap(line)
+		end = m.to
+		switch {
+		case !ok:
+			return nil, pages{}
+		case m.file:
+			kept(m.pages)
+			fileEnd = m.to
+		case m.from == fileEnd && m.heap:
+			kept(m.pages) // what goes on where a file ends
+			variables = m.pages
+		case !m.heap:
+			kept(m.pages)
+		case m.from <= keep.from && keep.from < m.to:
+			kept(keep) // neighbours of one kind are one line
+		}
+	}
+	kept(pages{end, end})
+	return gaps, variables
+}
+
+// mapping is a line of proc_pid_maps(5).
+type mapping struct {
+	pages
+	file bool // it is of a file
+	heap bool // it is private, and of nothing
+}
+
+// parseMap takes a line such as
 //
 //	c000000000-c000400000 rw-p 00000000 00:00 0    [anon: Go: heap]
-//
-// ok is true for one that is private, writable and of no file. The range is
-// known in any case.
-func parseMap(line []byte) (p pages, ok bool) {
+func parseMap(line []byte) (m mapping, ok bool) {
 	var rest []byte
-	p.from, rest = parseHex(line)
+	m.from, rest = parseHex(line)
 	if len(rest) == 0 || rest[0] != '-' {
-		return p, false
+		return m, false
 	}
-	p.to, rest = parseHex(rest[1:])
-	if !bytes.HasPrefix(rest, []byte(" rw-p 00000000 00:00 0")) || bytes.HasSuffix(rest, []byte(" [stack]\n")) {
-		return p, false
+	m.to, rest = parseHex(rest[1:])
+	if m.from >= m.to || len(rest) < len(" rw-p ") || rest[0] != ' ' {
+		return m, false
 	}
-	return p, p.from < p.to
+	private := rest[len(" rw-")] == 'p'
+	name := -1
+	if m.file = bytes.Contains(rest, []byte(" /")); !m.file {
+		name = bytes.IndexByte(rest, '[')
+	}
+	m.heap = private && !m.file && (name < 0 || bytes.HasPrefix(rest[name:], []byte("[anon:")))
+	return m, true
 }
 
 func parseHex(b []byte) (n uintptr, rest []byte) {
@@ -88,4 +113,11 @@ func parseHex(b []byte) (n uintptr, rest []byte) {
 		}
 	}
 	return n, nil
+}
+
+// hasLoader is true for a program with a C library in it: that has told the
+// kernel of memory which is written to whenever a thread is scheduled
+// (rseq(2)), and a child without that memory is killed.
+func hasLoader(maps []byte) bool {
+	return bytes.Contains(maps, []byte("/ld-")) || bytes.Contains(maps, []byte("/libc"))
 }

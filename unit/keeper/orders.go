@@ -59,6 +59,7 @@ type orders struct {
 	fds      [slots]int32 // as they are in the parent; -1: none
 	onHangup Hangup
 	scan     bool
+	deaf     bool
 
 	path, argv, env, dir uintptr
 	umask                uint32
@@ -74,6 +75,12 @@ type orders struct {
 	all   pages // the mapping
 	stack pages // the children's
 	args  pages // what only the main process needs
+	// variables are those of the program, which are zero in a reaper.
+	variables pages
+	// gaps are where the heap was: anything there was mapped by another
+	// thread just before the fork.
+	gaps     [16]pages
+	gapCount int
 
 	// From here on: the working memory of the children.
 	pid     int32 // the reaper
@@ -227,13 +234,15 @@ func (c *Command) order() (*orders, []byte, error) {
 			list += 4
 		}
 	}
-	o.umask, o.onHangup, o.scan = c.Umask, c.OnHangup, c.scan
+	o.umask, o.onHangup, o.scan, o.deaf = c.Umask, c.OnHangup, c.scan, c.Deaf
 	if c.Nice != nil {
 		o.hasNice, o.nice = true, int32(*c.Nice)
 	}
 	o.setRlimits(c.Rlimits)
 	return o, mem, nil
 }
+
+func unmap(mem []byte) { _ = unix.Munmap(mem) }
 
 func (o *orders) setRlimits(limits []unit.Rlimit) {
 	for i, l := range limits[:min(len(limits), len(o.rlimits))] {

@@ -275,12 +275,17 @@ func again(f func() error) error {
 // readRecord reads one record of a blocking socket; 0 is its end.
 func readRecord(fd int, rec *record) (n int, err error) {
 	buf := (*[recordSize]byte)(unsafe.Pointer(rec))[:]
-	err = again(func() (err error) { n, err = unix.Read(fd, buf); return err })
-	if errors.Is(err, unix.ECONNRESET) {
-		return 0, nil // it ended with something unread
+	for {
+		n, err = unix.Read(fd, buf)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.ECONNRESET):
+			// Said once, before all that was sent and is still to be read: the
+			// other end closed with something of ours unread.
+		case err == nil && n != 0 && n != len(buf):
+			return n, io.ErrUnexpectedEOF
+		default:
+			return n, err
+		}
 	}
-	if err == nil && n != 0 && n != len(buf) {
-		err = io.ErrUnexpectedEOF
-	}
-	return n, err
 }

@@ -69,7 +69,10 @@ func settle(o *orders) {
 	for i := uintptr(1); i <= lastSignal; i++ {
 		syscall.RawSyscall6(unix.SYS_RT_SIGACTION, i, uintptr(unsafe.Pointer(&o.action)), 0, sigsetSize, 0, 0)
 	}
-	o.mask = sigChld | sigTerm
+	o.mask = sigChld
+	if !o.deaf {
+		o.mask |= sigTerm
+	}
 	fd, _, errno := syscall.RawSyscall6(unix.SYS_SIGNALFD4, ^uintptr(0), uintptr(unsafe.Pointer(&o.mask)), sigsetSize, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK, 0, 0)
 	if errno != 0 {
 		giveUp(o, opSignals, errno)
@@ -209,6 +212,11 @@ func leaveToMain(o *orders) {
 	root := [...]byte{'/', 0}
 	syscall.RawSyscall6(unix.SYS_CHDIR, uintptr(unsafe.Pointer(&root)), 0, 0, 0, 0, 0)
 	dropPages(o.args.from, o.args.to)
+	dropPages(o.variables.from, o.variables.to)
+	for i := 0; i < o.gapCount; i++ {
+		gap := &o.gaps[i&(len(o.gaps)-1)]
+		dropPages(gap.from, gap.to)
+	}
 }
 
 // collect reaps what has ended. The status of the main process is told before
@@ -276,7 +284,8 @@ func heed(o *orders) {
 	if o.poll[1].Revents != 0 {
 		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, slotControl, uintptr(unsafe.Pointer(&o.buf)), 1, unix.MSG_DONTWAIT, 0, 0)
 		switch {
-		case errno == unix.EAGAIN, errno == unix.EINTR:
+		case errno == unix.EAGAIN, errno == unix.EINTR, errno == unix.ECONNRESET:
+			// A reset is told before what was sent first: see readRecord.
 		case errno == 0 && n > 0 && o.buf[0] == tellStay:
 			o.onHangup = HangupStay
 		case errno == 0 && n > 0:

@@ -12,6 +12,8 @@ import (
 // Recorded is what a reaper wrote down with Command.Record.
 type Recorded struct {
 	// Exit is how the main process ended; not Known if nothing is written yet.
+	// One that could not execute the command, or whose keeper was gone before
+	// Execute, ends with the exit status 125 without ever having been it.
 	Exit Exit
 	// ChildlessAt is when no process of the job was left; zero if it is not
 	// written yet.

@@ -6,7 +6,6 @@ import (
 	"os"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -70,7 +69,7 @@ func (s *Subreaper) Fork(c *Command) (*Reaper, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = unix.Munmap(mem) }()
+	defer unmap(mem)
 	null := -1
 	if c.Stdin == nil || c.Stdout == nil || c.Stderr == nil {
 		null, err = unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -203,105 +202,4 @@ func (s *Subreaper) release(r *Reaper) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.mains, r.main)
-}
-
-// Between two looks at what came to us.
-const (
-	adoptTick     = 10 * time.Millisecond
-	adoptLongTick = 100 * time.Millisecond
-)
-
-// adopt does a lost reaper's work until nothing of the job is left.
-func (r *Reaper) adopt() {
-	wake, ending := r.wake, false
-	for quiet := 0; ; quiet++ {
-		r.mu.Lock()
-		if r.ending && !ending {
-			quiet = 0
-		}
-		ending = r.ending
-		r.mu.Unlock()
-		if ending && r.kill != nil && quiet%quietTicks == 0 {
-			_, _ = r.kill.WriteString("1")
-		}
-		left, progress := r.s.sweep(r, ending)
-		if !left {
-			return
-		}
-		if progress {
-			quiet = 0
-		}
-		tick := adoptTick
-		if quiet > quietTicks {
-			tick = adoptLongTick
-		}
-		select {
-		case <-wake:
-			wake = nil
-		case <-time.After(tick):
-		}
-	}
-}
-
-// sweep reaps what has ended of the lost jobs, and with ending kills what has
-// not. left is false when nothing is.
-func (s *Subreaper) sweep(r *Reaper, ending bool) (left, progress bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	// Twice: a child may go from one of our threads to another while the
-	// threads are looked at one after the other, when its own has ended.
-	for range 2 {
-		left = false
-		children, err := childrenOf(os.Getpid())
-		if err != nil {
-			return !noChildren(), false
-		}
-		for _, pid := range children {
-			if !s.adopted(pid) {
-				continue
-			}
-			left = true
-			var status unix.WaitStatus
-			var usage unix.Rusage
-			var reaped int
-			err := again(func() (err error) {
-				reaped, err = unix.Wait4(pid, &status, unix.WNOHANG|unix.WALL, &usage)
-				return err
-			})
-			switch {
-			case err == nil && reaped == pid:
-				progress = true
-				if main := s.mains[pid]; main != nil {
-					main.setExit(Exit{true, syscall.WaitStatus(status), time.Now(),
-						time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), usage.Maxrss})
-				}
-			case err == nil && ending:
-				// Ours and unreaped, so it is no other process.
-				if err := unix.Kill(pid, unix.SIGKILL); err == unix.EPERM {
-					r.refuse(pid)
-				}
-			}
-		}
-		if left {
-			return true, progress
-		}
-	}
-	return false, progress
-}
-
-// noChildren is the kernel's own word for it.
-func noChildren() bool {
-	err := again(func() error {
-		return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
-	})
-	return errors.Is(err, unix.ECHILD)
-}
-
-// adopted is true for a child that came to us from a lost reaper.
-func (s *Subreaper) adopted(pid int) bool {
-	if _, own := s.own[pid]; own {
-		return false
-	}
-	p, err := readStat(pid)
-	return err == nil && p.session != s.session
 }
