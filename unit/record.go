@@ -19,7 +19,8 @@ type Record struct {
 	Command []string `json:"command"`
 	Cwd     string   `json:"cwd"`
 	Owner   string   `json:"owner"`
-	// OwnerProcess is the process that a job of lifetime owner ends with.
+	// OwnerProcess is the process that the job ends with: of lifetime owner, or
+	// of lifetime call where its keeper is another process than the call.
 	OwnerProcess Process       `json:"owner_process,omitzero"`
 	Lifetime     Lifetime      `json:"lifetime"`
 	Leftovers    Leftovers     `json:"leftovers"`

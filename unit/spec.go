@@ -127,6 +127,9 @@ type Spec struct {
 	Lifetime   Lifetime
 	// Owner is a label of the caller's session; it may be empty.
 	Owner string
+	// DetachAfter lets a job of LifetimeCall outlive its call after that time;
+	// 0 never does. See launch.Job.Detach.
+	DetachAfter time.Duration
 	// Key makes the start idempotent: a job that was started with it and is not
 	// settled is returned instead. Empty is none.
 	Key string

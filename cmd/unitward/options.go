@@ -32,7 +32,7 @@ type jobOptions struct {
 	leftovers, lifetime           string
 	owner                         string
 	ownerPID                      int
-	key                           string
+	key, detachAfter              string
 	memoryMax, tasksMax, cpuQuota string
 	requireLimits                 bool
 	stdin, output                 string
@@ -171,6 +171,14 @@ func (o *jobOptions) times(s *unit.Spec) (err error) {
 		}
 		if s.Timeout == 0 {
 			return usage("cannot use --timeout %s: a time longer than nothing is expected", o.timeout)
+		}
+	}
+	if o.detachAfter != "" {
+		if s.DetachAfter, err = duration("detach-after", o.detachAfter); err != nil {
+			return err
+		}
+		if s.DetachAfter == 0 {
+			return usage("cannot use --detach-after %s: a time longer than nothing is expected", o.detachAfter)
 		}
 	}
 	if s.Grace, err = duration("grace", o.grace); err != nil {

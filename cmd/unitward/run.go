@@ -24,6 +24,7 @@ func (a *app) runCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd, o, args) },
 	}
 	o.register(cmd, unit.LifetimeCall, unit.InputInherit, unit.OutputInherit)
+	cmd.Flags().StringVar(&o.detachAfter, "detach-after", "", "let the job go on in the background after `TIME`, and return its name")
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "say nothing of what is left or unconfirmed")
 	return cmd
 }
@@ -71,6 +72,10 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, args []string) error {
 	}
 	if err := sink.Write(rep); err != nil {
 		return err
+	}
+	if s.DetachAfter > 0 && rep.Lifetime == unit.LifetimeDetached && !rep.Confirmed {
+		fmt.Fprintf(a.Err, "unitward: job %s goes on in the background\nhint: await it with: unitward wait %s\n", rep.Name, rep.Name)
+		return nil
 	}
 	a.explain(rep, kept)
 	if status := statusOf(rep, kept); status != exitOK {

@@ -93,8 +93,26 @@ func (s *signals) attend(j *launch.Job, spec *unit.Spec) (unit.Report, error) {
 	}
 	begin(func(ctx context.Context) (unit.Report, error) { return j.Await(ctx, fact) })
 	interrupts := 0
+	var detach <-chan time.Time
+	if spec.DetachAfter > 0 {
+		timer := time.NewTimer(spec.DetachAfter)
+		defer timer.Stop()
+		detach = timer.C
+	}
 	for {
 		select {
+		case <-detach:
+			// The wait looks at the job as this does.
+			cancel()
+			if r := <-ended; r.err == nil {
+				return r.rep, nil
+			}
+			ctx, cancel = context.WithCancel(context.Background())
+			defer cancel()
+			if rep, detached, err := j.Detach(ctx); detached || err != nil {
+				return rep, err
+			}
+			begin(func(ctx context.Context) (unit.Report, error) { return j.Await(ctx, fact) })
 		case r := <-ended:
 			return r.rep, r.err
 		case n := <-s.c:

@@ -18,7 +18,9 @@ func (j *Job) Await(ctx context.Context, fact Fact) (unit.Report, error) {
 			return j.timed(ctx, fact)
 		}
 	case *kept:
-		return b.attend(ctx, fact)
+		if b.reaper != nil {
+			return b.attend(ctx, fact)
+		}
 	}
 	return j.Wait(ctx, fact)
 }
@@ -72,3 +74,23 @@ const drain = 20 * time.Millisecond
 
 // Keep lets what is left of a job of lifetime call outlive the call.
 func (j *Job) Keep() error { return j.held.keep() }
+
+// Detach lets a job of lifetime call go on without the call, with the same
+// name, record and deadline. A job that has ended by then, or whose main
+// process has, is not detached: its end is what counts.
+func (j *Job) Detach(ctx context.Context) (rep unit.Report, detached bool, err error) {
+	rep, err = j.Look(ctx)
+	if err != nil || rep.Exit.Known || rep.State != unit.StateRunning {
+		return rep, false, err
+	}
+	if err := j.update(func(rec *unit.Record) { rec.Lifetime = unit.LifetimeDetached }); err != nil {
+		return rep, false, err
+	}
+	if s, ok := j.held.(*service); ok {
+		if err := s.keep(); err != nil {
+			return rep, false, err
+		}
+	}
+	rep.Lifetime = unit.LifetimeDetached
+	return rep, true, nil
+}

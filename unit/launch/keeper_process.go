@@ -248,20 +248,9 @@ func (j *Job) attendAlone() error {
 	by := bySignal
 	watched, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if j.rec.Lifetime == unit.LifetimeOwner {
-		ended, unwatch, err := keeper.Watch(j.rec.OwnerProcess)
-		if err == nil {
-			defer unwatch()
-			go func() {
-				select {
-				case <-ended:
-				case <-watched.Done():
-				}
-				cancel()
-			}()
-		} else {
-			cancel() // gone already
-		}
+	if j.rec.OwnerProcess.PID != 0 {
+		stop := j.watchOwner(watched, cancel)
+		defer stop()
 	}
 	rep, err := j.Await(watched, FactSettled)
 	if err == nil && !rep.Confirmed {
@@ -276,4 +265,32 @@ func (j *Job) attendAlone() error {
 	}
 	_, err = j.stop(context.Background(), grace, by)
 	return err
+}
+
+// watchOwner calls end when the job's owner ends, unless the job was detached
+// by then: it then no longer ends with anybody.
+func (j *Job) watchOwner(ctx context.Context, end func()) (stop func()) {
+	judge := func() {
+		rec, err := j.entry.Record()
+		if err != nil || rec.Lifetime != unit.LifetimeDetached {
+			end()
+			return
+		}
+		if k, ok := j.held.(*kept); ok {
+			_ = k.reaper.Stay() // it fails where nothing is left to stay with
+		}
+	}
+	ended, unwatch, err := keeper.Watch(j.rec.OwnerProcess)
+	if err != nil {
+		judge() // it is gone already
+		return func() {}
+	}
+	go func() {
+		select {
+		case <-ended:
+			judge()
+		case <-ctx.Done():
+		}
+	}()
+	return unwatch
 }

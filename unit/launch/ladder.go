@@ -85,7 +85,7 @@ func (j *Job) try(ctx context.Context, rung string, s *unit.Spec, io Stdio) erro
 			return err
 		}
 	}
-	if s.Lifetime == unit.LifetimeCall {
+	if s.Lifetime == unit.LifetimeCall && s.DetachAfter == 0 {
 		return j.launchKept(ctx, s, io)
 	}
 	return j.spawnKeeper(ctx, s, io)

@@ -15,7 +15,7 @@ import (
 
 // launch makes the unit and fills in who the job turned out to be.
 func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error) {
-	u.j.rec.Recorder = s.Lifetime != unit.LifetimeCall
+	u.j.rec.Recorder = s.Lifetime != unit.LifetimeCall || s.DetachAfter > 0
 	if err := u.watchLifetime(s); err != nil {
 		return err
 	}

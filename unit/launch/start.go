@@ -128,9 +128,10 @@ func (l *Launcher) start(ctx context.Context, s *unit.Spec, io Stdio, key *store
 		return nil, err
 	}
 	j := &Job{l: l, rec: rec, entry: entry}
-	// While the manager is being connected to. What it says of itself is
-	// added before the start.
-	err = entry.Put(rec)
+	// While the manager is being connected to: the first encoding of a type
+	// takes longer than all later ones. The record is written once the unit's
+	// place is known, before the start.
+	err = entry.Fits(rec)
 	if err == nil && key != nil {
 		err = key.Put(rec.Name)
 	}
@@ -191,7 +192,7 @@ func (l *Launcher) record(s *unit.Spec) *unit.Record {
 		},
 		Command: recorded(s.Command), Cwd: s.Dir, Owner: s.Owner, Lifetime: s.Lifetime,
 		Leftovers: s.Leftovers, Timeout: s.Timeout, Grace: s.Grace, KillSignal: s.KillSignal,
-		OwnerProcess: owner(s),
+		OwnerProcess: l.owner(s),
 		Launcher:     l.self,
 		CreatedAt:    time.Now(),
 	}
@@ -218,9 +219,12 @@ func recorded(command []string) []string {
 	return out
 }
 
-// owner is the process that a job of lifetime owner ends with.
-func owner(s *unit.Spec) unit.Process {
-	if s.Lifetime != unit.LifetimeOwner {
+// owner is the process that a job ends with whose keeper is not its caller.
+func (l *Launcher) owner(s *unit.Spec) unit.Process {
+	switch {
+	case s.Lifetime == unit.LifetimeCall && s.DetachAfter > 0:
+		return l.self
+	case s.Lifetime != unit.LifetimeOwner:
 		return unit.Process{}
 	}
 	p := unit.Process{PID: s.OwnerPID}

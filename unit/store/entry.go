@@ -17,7 +17,6 @@ import (
 const (
 	recordFile  = "job.json"
 	exitFile    = "exit.json"
-	lockFile    = "lock"
 	trashPrefix = ".trash-"
 
 	// maxRecord bounds what is read of one record.
@@ -77,11 +76,31 @@ func (e *Entry) Record() (*unit.Record, error) {
 // Put writes the first record of a job.
 func (e *Entry) Put(rec *unit.Record) error { return e.write(recordFile, rec, false) }
 
+// Fits fails for a record that Put could not write, before anything else is
+// done for the job.
+func (e *Entry) Fits(rec *unit.Record) error {
+	_, err := e.encode(recordFile, rec)
+	return err
+}
+
+func (e *Entry) encode(name string, v any) ([]byte, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode %s: %w", filepath.Join(e.Dir(), name), err)
+	}
+	if len(b) > maxRecord {
+		return nil, fmt.Errorf("cannot write %s: it would have %d bytes, at most %d are allowed", filepath.Join(e.Dir(), name), len(b), maxRecord)
+	}
+	return b, nil
+}
+
 // Update changes the record under the entry's lock: change gets the record as
 // it is on disk now. It returns the record as written. durable waits for the
 // disk, for what must outlive a crash of the host.
 func (e *Entry) Update(durable bool, change func(*unit.Record)) (*unit.Record, error) {
-	l, err := e.open(lockFile, os.O_RDWR|os.O_CREATE)
+	// The directory itself is what is locked: it needs no file of its own, and
+	// stays when files are replaced.
+	l, err := e.dir.Open(".")
 	if err != nil {
 		return nil, &DirError{e.Dir(), err}
 	}
@@ -165,12 +184,9 @@ func (e *Entry) read(name string, into any) error {
 
 // write replaces a file at once: a reader sees the old content or the new.
 func (e *Entry) write(name string, v any, durable bool) error {
-	b, err := json.Marshal(v)
+	b, err := e.encode(name, v)
 	if err != nil {
-		return fmt.Errorf("cannot encode %s: %w", filepath.Join(e.Dir(), name), err)
-	}
-	if len(b) > maxRecord {
-		return fmt.Errorf("cannot write %s: it would have %d bytes, at most %d are allowed", filepath.Join(e.Dir(), name), len(b), maxRecord)
+		return err
 	}
 	if err := e.replace(name, b, durable); err != nil {
 		return &DirError{e.Dir(), err}

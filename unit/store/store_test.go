@@ -78,7 +78,7 @@ func TestRoundTrip(t *testing.T) {
 	if rec := load(t, s, "foo"); rec.OwnerProcess.PID != 2 {
 		t.Errorf("two updates made %d", rec.OwnerProcess.PID)
 	}
-	for path, want := range map[string]fs.FileMode{"": 0o700, "jobs": 0o700, "jobs/foo": 0o700, "jobs/foo/job.json": 0o600, "jobs/foo/lock": 0o600} {
+	for path, want := range map[string]fs.FileMode{"": 0o700, "jobs": 0o700, "jobs/foo": 0o700, "jobs/foo/job.json": 0o600} {
 		if info, err := os.Stat(filepath.Join(filepath.Dir(s.Dir()), path)); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%q: %v, %v; want %o", path, info, err, want)
 		}
