@@ -44,6 +44,11 @@ type Record struct {
 	StartedAt *time.Time `json:"started_at,omitempty"`
 	// Recorder is true when the unit writes down its own exit.
 	Recorder bool `json:"recorder"`
+	// Tended is true for a service whose main process is not the job's, but
+	// tends it: Identity.PID is then no MainPID.
+	Tended bool `json:"tended,omitempty"`
+	// Output is where the output goes.
+	Output Output `json:"output,omitempty"`
 	// Left are files that the unit needs until its end.
 	Left []string `json:"left,omitempty"`
 	// Stop is what was done to end it.
@@ -195,6 +200,8 @@ func (r *Record) reason(o verify.Observation, v verify.Verdict) Reason {
 		return ReasonTimeout
 	case result == "oom-kill":
 		return ReasonOOM
+	case result == string(ReasonOutputLimit), r.Stop.By != nil && *r.Stop.By == string(ReasonOutputLimit):
+		return ReasonOutputLimit
 	case r.Stop.RequestedAt != nil:
 		return ReasonCancelled
 	case v.Exit.Signal != 0:
@@ -209,6 +216,8 @@ func (r *Record) reason(o verify.Observation, v verify.Verdict) Reason {
 // known.
 func (r *Record) result(o verify.Observation) string {
 	switch {
+	case o.Recorded != nil && o.Recorded.ServiceResult == string(ReasonOutputLimit):
+		return o.Recorded.ServiceResult // which systemd does not know of
 	case o.Cgroup.OOM:
 		return "oom-kill" // in a cgroup of ours, which no manager speaks of
 	case o.Unit.Read && o.Unit.InvocationID == r.Identity.InvocationID:

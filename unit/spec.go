@@ -58,8 +58,20 @@ const (
 	OutputInherit Output = "inherit"
 	// OutputJournal is the journal.
 	OutputJournal Output = "journal"
+	// OutputCapture is files in the job's directory, within a cap.
+	OutputCapture Output = "capture"
 	// OutputNull is /dev/null.
 	OutputNull Output = "null"
+)
+
+// OnOutputMax says what happens to a job that writes more than it may.
+type OnOutputMax string
+
+const (
+	// OnOutputMaxTruncate keeps the head and the newest tail, and goes on.
+	OnOutputMaxTruncate OnOutputMax = "truncate"
+	// OnOutputMaxStop ends the job.
+	OnOutputMaxStop OnOutputMax = "stop"
 )
 
 // DefaultGrace is the time between TERM and KILL when none was asked for.
@@ -143,6 +155,10 @@ type Spec struct {
 
 	Stdin  Input
 	Output Output
+	// OutputMax is the cap of each stream with OutputCapture, in bytes; 0 keeps
+	// nothing. OnOutputMax says what happens when it is passed.
+	OutputMax   int64
+	OnOutputMax OnOutputMax
 }
 
 // LimitAsked is a limit of the unit as the user gave it.

@@ -27,6 +27,8 @@ func enter(args []string) int {
 		switch args[1] {
 		case launch.BecomeVerb:
 			return keeper.Become(args[2])
+		case launch.TendVerb:
+			return launch.Tend(args[2], os.Getenv)
 		case launch.KeepVerb:
 			self, err := os.Executable()
 			if err == nil {

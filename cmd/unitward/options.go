@@ -36,6 +36,7 @@ type jobOptions struct {
 	memoryMax, tasksMax, cpuQuota string
 	requireLimits                 bool
 	stdin, output                 string
+	outputMax, onOutputMax        string
 	report                        string
 }
 
@@ -72,14 +73,16 @@ func (o *jobOptions) register(cmd *cobra.Command, lifetime unit.Lifetime, stdin 
 	f.StringVar(&o.cpuQuota, "cpu-quota", "", "limit the CPU time of the whole job to `PERCENT` of one CPU")
 	f.BoolVar(&o.requireLimits, "require-limits", false, "run nothing where a limit would not hold")
 	f.StringVar(&o.stdin, "stdin", string(stdin), "take standard input from `null|inherit`")
-	f.StringVar(&o.output, "output", string(output), "send output to `inherit|journal|null`")
+	f.StringVar(&o.output, "output", string(output), "send output to `capture|inherit|journal|null`")
+	f.StringVar(&o.outputMax, "output-max", "64M", "capture at most `BYTES` of each stream: its head and its newest tail")
+	f.StringVar(&o.onOutputMax, "on-output-max", string(unit.OnOutputMaxTruncate), "at that size, `truncate|stop`: drop the middle, or end the job")
 	f.StringVar(&o.report, "report", "", "write the report to `FILE`, or to descriptor N as fd:N")
 	f.BoolP("pipe", "P", false, "accepted for systemd-run's sake: the caller's streams are passed anyway")
 	f.BoolP("collect", "G", false, "accepted for systemd-run's sake: units are always collected")
 	f.Bool("wait", false, "accepted for systemd-run's sake: run waits, start does not")
 	choices := map[string][]string{
 		"isolation": append([]string{"auto"}, launch.Ladder()...), "leftovers": {"kill", "wait", "keep"}, "lifetime": {"call", "owner", "detached"},
-		"stdin": {"null", "inherit"}, "output": {"inherit", "journal", "null"},
+		"stdin": {"null", "inherit"}, "output": {"capture", "inherit", "journal", "null"}, "on-output-max": {"truncate", "stop"},
 	}
 	for name, values := range choices {
 		cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
@@ -213,9 +216,25 @@ func duration(option, value string) (time.Duration, error) {
 	return 0, &usageError{"cannot use --" + option + " " + quote(value) + ": it is not a time", "write it as in systemd.time(7): 90s, 5min, 1h 30min, 500ms"}
 }
 
-func (o *jobOptions) policies(s *unit.Spec) error {
+// size reads a number of bytes as systemd.syntax(7) has it.
+func size(option, value string) (int64, error) {
+	ps, err := property.Convert("MemoryMax", value)
+	if err == nil {
+		if v, ok := property.Last(ps, "MemoryMax"); ok {
+			if n, ok := v.Value().(uint64); ok {
+				return int64(min(n, 1<<62)), nil
+			}
+		}
+	}
+	return 0, &usageError{"cannot use --" + option + " " + quote(value) + ": it is not a size", "write it in bytes, or with K, M, G or T: 64M"}
+}
+
+func (o *jobOptions) policies(s *unit.Spec) (err error) {
 	s.Leftovers, s.Lifetime = unit.Leftovers(o.leftovers), unit.Lifetime(o.lifetime)
-	s.Stdin, s.Output = unit.Input(o.stdin), unit.Output(o.output)
+	s.Stdin, s.Output, s.OnOutputMax = unit.Input(o.stdin), unit.Output(o.output), unit.OnOutputMax(o.onOutputMax)
+	if s.OutputMax, err = size("output-max", o.outputMax); err != nil {
+		return err
+	}
 	for _, c := range []struct {
 		option, value string
 		allowed       []string
@@ -223,7 +242,8 @@ func (o *jobOptions) policies(s *unit.Spec) error {
 		{"leftovers", o.leftovers, []string{"kill", "wait", "keep"}},
 		{"lifetime", o.lifetime, []string{"call", "owner", "detached"}},
 		{"stdin", o.stdin, []string{"null", "inherit"}},
-		{"output", o.output, []string{"inherit", "journal", "null"}},
+		{"output", o.output, []string{"capture", "inherit", "journal", "null"}},
+		{"on-output-max", o.onOutputMax, []string{"truncate", "stop"}},
 	} {
 		if !slices.Contains(c.allowed, c.value) {
 			return usage("cannot use --%s %s: one of %s is expected", c.option, quote(c.value), strings.Join(c.allowed, ", "))

@@ -21,7 +21,7 @@ func (a *app) startCommand() *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.start(cmd, o, args) },
 	}
-	o.register(cmd, unit.LifetimeDetached, unit.InputNull, unit.OutputJournal)
+	o.register(cmd, unit.LifetimeDetached, unit.InputNull, unit.OutputCapture)
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "do not print the name")
 	return cmd
 }

@@ -23,26 +23,16 @@ const (
 // when it fails, with the status to exit with; the reason has then gone to
 // the one who listens at the handover's FIFO.
 func Become(file string) int {
-	h, err := take(file)
+	h, err := TakeHandover(file)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "unitward: cannot take over the job: %v\n", err)
 		return statusNoRun
 	}
-	// Closed by the exec itself: that is the message of success.
-	status, _ := unix.Open(h.Status, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	status := OpenStatus(h.Status)
 	op, err := become(h)
 	var errno syscall.Errno
 	errors.As(err, &errno)
-	if b, err := json.Marshal(word{op, int(errno)}); err == nil && status >= 0 {
-		_, _ = unix.Write(status, b) // nobody may be listening any more
-	}
-	switch {
-	case op != "exec":
-		return statusNoRun
-	case errno == unix.ENOENT, errno == unix.ENOTDIR:
-		return statusNotFound
-	}
-	return statusNoExec
+	return status.Failed(&BecomeError{op, errno})
 }
 
 func become(h *Handover) (op string, err error) {
@@ -101,7 +91,9 @@ func texts(in [][]byte) []string {
 }
 
 // take reads the handover and removes it.
-func take(file string) (*Handover, error) {
+// TakeHandover reads a handover and removes its file. It fails for one that is
+// not a private file of this user.
+func TakeHandover(file string) (*Handover, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err

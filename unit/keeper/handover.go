@@ -1,10 +1,9 @@
 package keeper
 
 import (
+	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"syscall"
 	"time"
@@ -28,6 +27,18 @@ type Handover struct {
 	// Status is a FIFO: closed without a word once the command is executed,
 	// else it gets the reason why it is not.
 	Status string `json:"status"`
+
+	// What follows is for one who tends the command, and does not become it.
+
+	// JobDir is the job's directory, where its output goes.
+	JobDir string `json:"job_dir,omitempty"`
+	// OutputMax is the cap of each stream in bytes; OnOutputMax says what
+	// happens at it.
+	OutputMax   int64          `json:"output_max,omitempty"`
+	OnOutputMax string         `json:"on_output_max,omitempty"`
+	Leftovers   unit.Leftovers `json:"leftovers,omitempty"`
+	Grace       time.Duration  `json:"grace_ns,omitempty"`
+	Timeout     time.Duration  `json:"timeout_ns,omitempty"`
 }
 
 // maxHandover bounds the file: arguments and environment together are at most
@@ -40,6 +51,14 @@ func NewHandover(s *unit.Spec, env []string, status string) *Handover {
 	return &Handover{
 		Path: []byte(s.Path), Argv: slices(s.Command), Env: slices(env), Dir: []byte(s.Dir),
 		Umask: s.Umask, Rlimits: s.Rlimits[:], Status: status,
+	}
+}
+
+// Command is the handover as a command for a reaper.
+func (h *Handover) Command() *Command {
+	return &Command{
+		Path: string(h.Path), Argv: texts(h.Argv), Env: texts(h.Env), Dir: string(h.Dir),
+		Umask: h.Umask, Rlimits: h.Rlimits,
 	}
 }
 
@@ -82,6 +101,9 @@ func (h *Handover) Write(file string) error {
 type Await struct {
 	f    *os.File
 	path string
+	said []byte
+	// command is the process that was said to be the command.
+	command unit.Process
 }
 
 // Listen opens the FIFO of a handover that was written.
@@ -90,7 +112,7 @@ func Listen(status string) (*Await, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen for the handover: %w", err)
 	}
-	return &Await{f, status}, nil
+	return &Await{f: f, path: status}, nil
 }
 
 // BecomeError says why Become, or the main process of a Reaper, did not become
@@ -122,35 +144,58 @@ func (a *Await) Executed(ended func() bool) error {
 		case n > 0:
 			// A FIFO nobody has opened for writing does not hang up: this is
 			// a word or the end of one who was there.
-			return a.word()
-		case ended():
-			// The last word may have come after the poll.
-			if n, _ := unix.Poll(poll, 0); n > 0 {
+			if a.hear() {
 				return a.word()
 			}
-			return nil
+		case ended():
+			// The last word may have come after the poll.
+			a.hear()
+			return a.word()
 		}
 	}
 }
 
 const awaitTick = 100 * time.Millisecond
 
-func (a *Await) word() error {
-	b, err := io.ReadAll(io.LimitReader(a.f, 4096))
-	if err != nil && !errors.Is(err, syscall.EAGAIN) || len(b) == 0 {
-		return nil
+// maxSaid bounds what is heard at the FIFO.
+const maxSaid = 4096
+
+// hear reads what was said. It is true when nothing more will be.
+func (a *Await) hear() bool {
+	b := make([]byte, maxSaid)
+	for {
+		n, err := unix.Read(int(a.f.Fd()), b)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.EAGAIN:
+			return false
+		case err != nil || n == 0 || len(a.said)+n > maxSaid:
+			return true
+		}
+		a.said = append(a.said, b[:n]...)
 	}
-	var w word
-	if json.Unmarshal(b, &w) != nil {
-		return nil
-	}
-	return &BecomeError{w.Op, syscall.Errno(w.Errno)}
 }
 
-type word struct {
-	Op    string `json:"op"`
-	Errno int    `json:"errno"`
+// word is the failure that was told of, if one was.
+func (a *Await) word() error {
+	for line := range bytes.Lines(a.said) {
+		var w word
+		switch {
+		case json.Unmarshal(line, &w) != nil:
+			return nil
+		case w.Op != "":
+			return &BecomeError{w.Op, syscall.Errno(w.Errno)}
+		case w.PID > 0:
+			a.command = unit.Process{PID: w.PID, StartTime: w.StartTime}
+		}
+	}
+	return nil
 }
+
+// Command is the command's process, where that is another than the one which
+// took the handover; else zero. It is known once Executed has returned.
+func (a *Await) Command() unit.Process { return a.command }
 
 // Close removes the FIFO.
 func (a *Await) Close() {

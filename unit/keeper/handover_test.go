@@ -41,7 +41,7 @@ func TestHandoverRoundTrip(t *testing.T) {
 		if info, err := os.Stat(status); err != nil || info.Mode() != fs.ModeNamedPipe|0o600 {
 			t.Fatalf("%v, %v", info, err)
 		}
-		got, err := take(file)
+		got, err := TakeHandover(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestTakeRefuses(t *testing.T) {
 			if err := c.make(file); err != nil {
 				t.Fatal(err)
 			}
-			if h, err := take(file); err == nil || h != nil || !strings.Contains(err.Error(), c.says) {
+			if h, err := TakeHandover(file); err == nil || h != nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("take = %v, %v; want %q", h, err, c.says)
 			}
 		})

@@ -50,6 +50,32 @@ func due(began time.Time, d time.Duration) time.Time {
 // attend waits for the main process and then does with what is left as the
 // job's policy says.
 func (k *kept) attend(ctx context.Context, fact Fact) (unit.Report, error) {
+	if k.capture == nil {
+		return k.follow(ctx, fact)
+	}
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	exceeded := k.capture.Exceeded() // it stays open where the job may go on
+	go func() {
+		select {
+		case <-exceeded:
+			cancel()
+		case <-within.Done():
+		}
+	}()
+	rep, err := k.follow(within, fact)
+	select {
+	case <-exceeded:
+	default:
+		return rep, err
+	}
+	if err == nil || ctx.Err() != nil {
+		return rep, err
+	}
+	return k.j.stop(ctx, k.j.rec.Grace, byOutput)
+}
+
+func (k *kept) follow(ctx context.Context, fact Fact) (unit.Report, error) {
 	j := k.j
 	if j.rec.Leftovers == unit.LeftoversWait {
 		return j.timed(ctx, fact)

@@ -169,7 +169,7 @@ func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 		if rec.Sealed != nil {
 			return
 		}
-		if rec.Stop.RequestedAt != nil && j.rec.Stop.RequestedAt == nil {
+		if rec.Stop.RequestedAt != nil && j.rec.Stop.RequestedAt == nil || rec.Stop.By != nil && j.rec.Stop.By == nil {
 			// Another process ended the job while this one watched.
 			j.rec.Stop = rec.Stop
 			j.noteSteps(lk)

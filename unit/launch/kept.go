@@ -11,6 +11,7 @@ import (
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/fallback/cgroup"
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/capture"
 	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/verify"
 )
@@ -23,6 +24,8 @@ type kept struct {
 	at place
 	// reaper is nil in a process that is not the job's keeper.
 	reaper *keeper.Reaper
+	// capture is nil where this process does not keep the job's output.
+	capture *capture.Capture
 	// wake holds at most one wake-up.
 	wake  chan struct{}
 	watch *cgroup.Watch
@@ -79,6 +82,9 @@ func (k *kept) relay(c <-chan struct{}) {
 }
 
 func (k *kept) close() {
+	if k.capture != nil {
+		k.capture.Close()
+	}
 	k.unwatch()
 	for _, stop := range k.unwatched {
 		stop()
@@ -237,10 +243,16 @@ func (k *kept) signal(ctx context.Context, who unit.Who, signal int) error {
 		_, err := k.at.send(ctx, signal)
 		return err
 	}
-	id := k.j.rec.Identity
+	return k.j.signalMain(signal)
+}
+
+// signalMain sends a signal to the job's own main process, which no manager
+// knows as such.
+func (j *Job) signalMain(signal int) error {
+	id := j.rec.Identity
 	err := keeper.Process{PID: id.PID, StartTime: id.StartTime}.Signal(unix.Signal(signal))
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, fs.ErrNotExist) {
-		return &unit.EndedError{Op: "signal", Name: k.j.rec.Name}
+		return &unit.EndedError{Op: "signal", Name: j.rec.Name}
 	}
 	return err
 }
@@ -256,7 +268,14 @@ func (k *kept) resume(ctx context.Context) error { return k.at.resume(ctx) }
 // noteSteps: whoever acts writes down himself what he does.
 func (k *kept) noteSteps(look) {}
 
-func (k *kept) release(context.Context, look) error { return nil }
+// release: nobody is left to write.
+func (k *kept) release(context.Context, look) error {
+	if k.capture != nil {
+		k.capture.Drain(drainWait)
+		<-k.capture.Ended()
+	}
+	return nil
+}
 
 // keep: the reaper goes on alone.
 func (k *kept) keep() error { return k.reaper.Stay() }

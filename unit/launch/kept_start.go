@@ -15,6 +15,7 @@ import (
 	"github.com/unitward/unitward/fallback/cgroup"
 	"github.com/unitward/unitward/fallback/proc"
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/capture"
 	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/verify"
 )
@@ -43,6 +44,14 @@ func (j *Job) launchKept(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	if err != nil {
 		return err
 	}
+	var out *pipes
+	if s.Output == unit.OutputCapture {
+		if out, err = newPipes(); err != nil {
+			return err
+		}
+		defer out.close()
+		cmd.Stdout, cmd.Stderr = out.out[1], out.err[1]
+	}
 	subreaper, err := j.l.subreaper()
 	if err != nil {
 		return err
@@ -55,6 +64,11 @@ func (j *Job) launchKept(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	}
 	go k.relay(k.reaper.Exited())
 	go k.relay(k.reaper.Childless())
+	if out != nil {
+		if k.capture, err = out.capture(j.entry, s.OutputMax, capture.Policy(s.OnOutputMax)); err != nil {
+			return err
+		}
+	}
 	return k.execute(ctx, s)
 }
 
@@ -187,6 +201,9 @@ func (k *kept) undo() {
 	}
 	if p, ok := k.at.(*cgroupPlace); ok {
 		_ = p.unit.Remove(ctx) // it stands empty then, and the error of the start is the one that counts
+	}
+	if k.capture != nil {
+		k.capture.Close()
 	}
 	if k.at != nil {
 		k.at.close()

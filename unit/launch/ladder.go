@@ -85,7 +85,8 @@ func (j *Job) try(ctx context.Context, rung string, s *unit.Spec, io Stdio) erro
 			return err
 		}
 	}
-	if s.Lifetime == unit.LifetimeCall && s.DetachAfter == 0 {
+	outlives := s.DetachAfter > 0 || s.Leftovers == unit.LeftoversKeep && s.Output == unit.OutputCapture
+	if s.Lifetime == unit.LifetimeCall && !outlives {
 		return j.launchKept(ctx, s, io)
 	}
 	return j.spawnKeeper(ctx, s, io)

@@ -12,6 +12,7 @@ import (
 	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/verify"
 )
 
 // Stdio are the caller's own streams, for a job that inherits them.
@@ -46,6 +47,9 @@ const (
 // recorder's too, so the command is handed over; but for another user, who
 // could not read the handover.
 func direct(s *unit.Spec, recorder bool) bool {
+	if s.Output == unit.OutputCapture {
+		return false // there is one who tends the command
+	}
 	if recorder && s.UID == "" && s.GID == "" {
 		return false
 	}
@@ -84,7 +88,7 @@ func isVariable(s string) bool {
 // files that go with it.
 func (l *Launcher) service(ctx context.Context, c *dbusclient.Client, s *unit.Spec, rec *unit.Record, jobDir string, io Stdio) (dbusclient.Service, *handed, error) {
 	svc := dbusclient.Service{
-		Unit: rec.Identity.Unit, Description: s.Description, Slice: slice(s), Output: s.Output,
+		Unit: rec.Identity.Unit, Description: s.Description, Slice: slice(s), Output: ownOutput(s),
 		Grace: s.Grace, Timeout: s.Timeout, KillSignal: s.KillSignal, Leftovers: s.Leftovers,
 		UID: s.UID, GID: s.GID, Nice: s.Nice,
 	}
@@ -109,12 +113,12 @@ func (l *Launcher) service(ctx context.Context, c *dbusclient.Client, s *unit.Sp
 	if s.Output == unit.OutputInherit {
 		svc.Stdout, svc.Stderr = io.Out, io.Err
 	}
-	if rec.Recorder {
+	if rec.Recorder && s.Output != unit.OutputCapture {
 		svc.StopPost = []string{l.cfg.Self, RecordVerb, jobDir}
 		svc.Privileged = s.UID != "" || s.GID != ""
 		svc.Grace = max(svc.Grace, minRecorderGrace)
 	}
-	h, err := l.hand(ctx, c, s, rec, &svc)
+	h, err := l.hand(ctx, c, s, rec, jobDir, &svc)
 	return svc, h, err
 }
 
@@ -125,6 +129,14 @@ const (
 	// RecordVerb takes a job's directory: see store.RecordExit.
 	RecordVerb = "_record"
 )
+
+// ownOutput is where the unit's main process writes, where the job does not.
+func ownOutput(s *unit.Spec) unit.Output {
+	if s.Output == unit.OutputCapture {
+		return unit.OutputNull
+	}
+	return s.Output
+}
 
 // slice is where the unit goes.
 func slice(s *unit.Spec) string {
@@ -139,7 +151,7 @@ func slice(s *unit.Spec) string {
 
 // hand prepares environment, arguments, directory and limits of the process:
 // systemd's own way where it can carry them, else by a handover.
-func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec, rec *unit.Record, svc *dbusclient.Service) (*handed, error) {
+func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec, rec *unit.Record, jobDir string, svc *dbusclient.Service) (*handed, error) {
 	dir, err := l.runtimeDir()
 	if err != nil {
 		return nil, err
@@ -166,12 +178,22 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 		}
 		return h, nil
 	}
+	if s.Output == unit.OutputCapture && (s.UID != "" || s.GID != "") {
+		return nil, &unit.IsolationError{Isolation: verify.IsolationService, Refused: []unit.Refusal{{What: "capture",
+			Why: "the output of a job of another user cannot be captured; --output journal or inherit can"}}}
+	}
 	if s.UID != "" || s.GID != "" {
 		return nil, fmt.Errorf("cannot start %s with --uid or --gid: its arguments or environment cannot be carried by systemd", rec.Identity.Unit)
 	}
 	file, status := base+".handover", base+".status"
 	svc.Path, svc.Argv, svc.Dir = l.cfg.Self, []string{l.cfg.Self, BecomeVerb, file}, "/"
-	if err := keeper.NewHandover(s, env, status).Write(file); err != nil {
+	handover := keeper.NewHandover(s, env, status)
+	if s.Output == unit.OutputCapture {
+		svc.Argv[1], handover.JobDir = TendVerb, jobDir
+		handover.OutputMax, handover.OnOutputMax = s.OutputMax, string(s.OnOutputMax)
+		handover.Leftovers, handover.Grace, handover.Timeout = s.Leftovers, s.Grace, s.Timeout
+	}
+	if err := handover.Write(file); err != nil {
 		return nil, err
 	}
 	h.files = []string{file, status}

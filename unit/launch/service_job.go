@@ -26,6 +26,9 @@ type service struct {
 	unreached string
 	guard     *keeper.Guard
 	watch     *cgroup.Watch
+	// command is the job's main process where the unit's only tends it; zero
+	// where the unit's is the job's.
+	command unit.Process
 	// started is true once this process has done all of the job's start.
 	started bool
 	// fresh is true from the start of the job to the first wait for it.
@@ -243,12 +246,18 @@ func (u *service) kill(ctx context.Context, lk look) string {
 }
 
 func (u *service) signal(ctx context.Context, who unit.Who, signal int) error {
+	if who == unit.WhoMain && u.j.rec.Tended {
+		return u.j.signalMain(signal)
+	}
 	return u.unit.Kill(ctx, who, signal)
 }
 
 // forward: while the connection is down it tries again, for a while: a signal
 // that comes twice does less harm than one that is lost.
 func (u *service) forward(ctx context.Context, who unit.Who, signal int) error {
+	if who == unit.WhoMain && u.j.rec.Tended {
+		return u.j.signalMain(signal)
+	}
 	tried, cancel := context.WithTimeout(ctx, forwardWait)
 	defer cancel()
 	for pause := 10 * time.Millisecond; ; pause *= 2 {

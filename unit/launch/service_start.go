@@ -15,7 +15,7 @@ import (
 
 // launch makes the unit and fills in who the job turned out to be.
 func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error) {
-	u.j.rec.Recorder = s.Lifetime != unit.LifetimeCall || s.DetachAfter > 0
+	u.j.rec.Recorder = s.Lifetime != unit.LifetimeCall || s.DetachAfter > 0 || s.Output == unit.OutputCapture
 	if err := u.watchLifetime(s); err != nil {
 		return err
 	}
@@ -85,6 +85,9 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 		}
 	}
 	u.fresh, u.started = true, true
+	if h.await != nil {
+		u.command = h.await.Command()
+	}
 	return u.identify(ctx, s)
 }
 
@@ -211,7 +214,9 @@ func (u *service) identify(ctx context.Context, s *unit.Spec) error {
 			id.CgroupInode = g.Inode
 		}
 	}
-	if id.PID != 0 {
+	if u.command.PID != 0 {
+		id.PID, id.StartTime = u.command.PID, u.command.StartTime
+	} else if id.PID != 0 {
 		id.StartTime, _ = keeper.StartTime(id.PID) // gone already: the exit will say
 	}
 	started := r.StartedAt
@@ -219,7 +224,10 @@ func (u *service) identify(ctx context.Context, s *unit.Spec) error {
 		started = time.Now()
 	}
 	limits := u.j.readLimits(u.client, s.Limits, id)
-	complete := func(rec *unit.Record) { rec.Identity, rec.StartedAt, rec.Limits = id, &started, limits }
+	complete := func(rec *unit.Record) {
+		rec.Identity, rec.StartedAt, rec.Limits = id, &started, limits
+		rec.Tended = rec.Tended || u.command.PID != 0
+	}
 	complete(u.j.rec)
 	if u.fresh && s.Lifetime == unit.LifetimeCall && u.unit.Ended() {
 		return nil // it has ended: what is written next is its end

@@ -192,9 +192,9 @@ func (l *Launcher) record(s *unit.Spec) *unit.Record {
 		},
 		Command: recorded(s.Command), Cwd: s.Dir, Owner: s.Owner, Lifetime: s.Lifetime,
 		Leftovers: s.Leftovers, Timeout: s.Timeout, Grace: s.Grace, KillSignal: s.KillSignal,
-		OwnerProcess: l.owner(s),
-		Launcher:     l.self,
-		CreatedAt:    time.Now(),
+		OwnerProcess: l.owner(s), Output: s.Output,
+		Launcher:  l.self,
+		CreatedAt: time.Now(),
 	}
 }
 

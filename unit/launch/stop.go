@@ -28,6 +28,7 @@ const (
 	byTimeout   = "timeout"
 	byLeftovers = "leftovers"
 	byOwner     = "owner"
+	byOutput    = string(unit.ReasonOutputLimit)
 )
 
 // Stop ends the job and everything of it: the kill signal to all, the grace,
@@ -108,7 +109,7 @@ func (j *Job) begin(by string) error {
 			return
 		}
 		rec.Stop.By = &by
-		if by != byTimeout && by != byLeftovers {
+		if by != byTimeout && by != byLeftovers && by != byOutput {
 			rec.Stop.RequestedAt = &at
 		}
 	})

@@ -28,22 +28,45 @@ type exitRecord struct {
 // environment (systemd.exec(5): $EXIT_CODE, $EXIT_STATUS, $SERVICE_RESULT,
 // $INVOCATION_ID), in the job directory dir.
 func RecordExit(dir string, getenv func(string) string, now time.Time) error {
+	e, err := OpenEntry(dir)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	return e.RecordExit(getenv, now)
+}
+
+// RecordExit is the function of that name for an entry that is open.
+func (e *Entry) RecordExit(getenv func(string) string, at time.Time) error {
+	return e.write(exitFile, &exitRecord{
+		Schema: exitSchema, InvocationID: getenv("INVOCATION_ID"), ExitCode: getenv("EXIT_CODE"),
+		ExitStatus: getenv("EXIT_STATUS"), ServiceResult: getenv("SERVICE_RESULT"), At: at,
+	}, true)
+}
+
+// OpenEntry opens a job's directory by its path, for a process that was told
+// of it. The error is a *DirError.
+func OpenEntry(dir string) (*Entry, error) {
 	s, err := os.OpenRoot(filepath.Dir(dir))
 	if err != nil {
-		return &DirError{dir, err}
+		return nil, &DirError{dir, err}
 	}
 	defer s.Close()
 	name := filepath.Base(dir)
 	job, err := s.OpenRoot(name)
 	if err != nil {
-		return &DirError{dir, err}
+		return nil, &DirError{dir, err}
 	}
-	e := &Entry{store: &Store{dir: filepath.Dir(dir), root: s}, name: name, dir: job}
-	defer e.Close()
-	return e.write(exitFile, &exitRecord{
-		Schema: exitSchema, InvocationID: getenv("INVOCATION_ID"), ExitCode: getenv("EXIT_CODE"),
-		ExitStatus: getenv("EXIT_STATUS"), ServiceResult: getenv("SERVICE_RESULT"), At: now,
-	}, true)
+	return &Entry{store: &Store{dir: filepath.Dir(dir)}, name: name, dir: job}, nil
+}
+
+// OpenDir opens the job's directory. The error is a *DirError.
+func (e *Entry) OpenDir() (*os.File, error) {
+	f, err := e.dir.Open(".")
+	if err != nil {
+		return nil, &DirError{e.Dir(), err}
+	}
+	return f, nil
 }
 
 // Recorded reads what the job's recorder wrote. It is nil when it has not

@@ -1,0 +1,213 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/capture"
+	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/unit/store"
+)
+
+// TendVerb makes this program the main process of a unit whose output is
+// captured: see Tend.
+const TendVerb = "_tend"
+
+// drainWait is how long output is still taken once the main process has ended
+// and other processes, which are about to be ended, hold the streams.
+const drainWait = 100 * time.Millisecond
+
+// Tend is the main process of a service whose output is captured. It takes the
+// handover in file, starts the command under a reaper, keeps its output,
+// writes its exit down, and ends as the command did, so that systemd says the
+// same. It returns the status to exit with.
+//
+// A stop sends its signals to every process of the unit: what this one gets
+// the command has got too, so it heeds none.
+func Tend(file string, getenv func(string) string) int {
+	h, err := keeper.TakeHandover(file)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "unitward: cannot take over the job: %v\n", err)
+		return statusNoRun
+	}
+	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE)
+	t := &tended{h: h, word: keeper.OpenStatus(h.Status)}
+	if err := t.begin(); err != nil {
+		return t.word.Failed(err)
+	}
+	return t.stay(getenv)
+}
+
+// tended is a command that this process tends.
+type tended struct {
+	h       *keeper.Handover
+	word    *keeper.Status
+	entry   *store.Entry
+	reaper  *keeper.Reaper
+	capture *capture.Capture
+	began   time.Time
+}
+
+func (t *tended) begin() error {
+	var err error
+	if t.entry, err = store.OpenEntry(t.h.JobDir); err != nil {
+		return err
+	}
+	kept, err := t.entry.CreateKept()
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
+	c := t.h.Command()
+	c.Record, c.Deaf = kept, true
+	pipes, err := newPipes()
+	if err != nil {
+		return err
+	}
+	defer pipes.close()
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, pipes.out[1], pipes.err[1]
+	subreaper, err := keeper.NewSubreaper()
+	if err != nil {
+		return err
+	}
+	if t.reaper, err = subreaper.Fork(c); err != nil {
+		return err
+	}
+	if t.capture, err = pipes.capture(t.entry, t.h.OutputMax, capture.Policy(t.h.OnOutputMax)); err != nil {
+		t.reaper.End()
+		return err
+	}
+	t.began = time.Now()
+	// Said before the exec: what runs can be found.
+	if err := t.word.Runs(t.reaper.MainPID()); err != nil {
+		t.reaper.End()
+		return err
+	}
+	return t.reaper.Execute()
+}
+
+// stay keeps the output until there is none to come, and ends as the command
+// did.
+func (t *tended) stay(getenv func(string) string) int {
+	t.word.Close()
+	limited := t.capture.Exceeded()
+	var reason string
+	for {
+		select {
+		case <-limited:
+			limited = nil
+			if capture.Policy(t.h.OnOutputMax) == capture.PolicyStop {
+				reason = string(unit.ReasonOutputLimit)
+				go t.end()
+			}
+			continue
+		case <-t.reaper.Exited():
+		}
+		break
+	}
+	exit := t.reaper.Exit()
+	if reason == "" && t.h.Timeout > 0 && exit.At.Sub(t.began) >= t.h.Timeout {
+		reason = "timeout"
+	}
+	t.note(exit, reason, getenv)
+	if t.h.Leftovers == unit.LeftoversKill {
+		t.capture.Drain(drainWait)
+		<-t.capture.Ended()
+	} else {
+		<-t.reaper.Childless()
+		t.capture.Close()
+	}
+	// systemd ends what is left, in its own time.
+	_ = t.reaper.Stay() // it fails where nothing is left
+	return endAs(exit.Status)
+}
+
+// end is TERM, the grace, and KILL for every process of the command.
+func (t *tended) end() {
+	found, _ := keeper.Descendants(t.reaper.PID())
+	for _, p := range found {
+		_ = p.Signal(unix.SIGTERM) // who is gone needs none
+	}
+	select {
+	case <-t.reaper.Childless():
+	case <-time.After(t.h.Grace):
+		t.reaper.End()
+	}
+}
+
+// note writes the exit down as systemd would say it to a recorder.
+func (t *tended) note(e keeper.Exit, reason string, getenv func(string) string) {
+	said := map[string]string{"INVOCATION_ID": getenv("INVOCATION_ID"), "SERVICE_RESULT": reason}
+	if e.Known {
+		said["EXIT_CODE"], said["EXIT_STATUS"] = exitWords(e.Status)
+	}
+	// Should it fail, the reaper's own record and systemd still know.
+	_ = t.entry.RecordExit(func(name string) string { return said[name] }, e.At)
+}
+
+// exitWords are $EXIT_CODE and $EXIT_STATUS (systemd.exec(5)).
+func exitWords(s syscall.WaitStatus) (code, status string) {
+	switch {
+	case s.Signaled() && s.CoreDump():
+		return "dumped", fmt.Sprint(int(s.Signal()))
+	case s.Signaled():
+		return "killed", fmt.Sprint(int(s.Signal()))
+	}
+	return "exited", fmt.Sprint(s.ExitStatus())
+}
+
+// endAs ends this process by the signal that ended another, or returns its
+// code.
+func endAs(s syscall.WaitStatus) int {
+	if !s.Signaled() {
+		return s.ExitStatus()
+	}
+	keeper.Die(s.Signal()) // a core would be none of the command's
+	return 128 + int(s.Signal())
+}
+
+// pipes are where a command writes its output to.
+type pipes struct{ out, err [2]*os.File }
+
+func newPipes() (*pipes, error) {
+	p := &pipes{}
+	for _, ends := range []*[2]*os.File{&p.out, &p.err} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			p.close()
+			return nil, fmt.Errorf("cannot make a pipe for the output: %w", err)
+		}
+		ends[0], ends[1] = r, w
+	}
+	return p, nil
+}
+
+func (p *pipes) close() {
+	for _, f := range []*os.File{p.out[0], p.out[1], p.err[0], p.err[1]} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// capture begins to keep what comes through the pipes in a job's directory.
+func (p *pipes) capture(e *store.Entry, most int64, policy capture.Policy) (*capture.Capture, error) {
+	dir, err := e.OpenDir()
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	c, err := capture.Start(dir, capture.Config{Stdout: p.out[0], Stderr: p.err[0], Max: most, Policy: policy})
+	if errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("cannot capture output in %s: there is some of another job", filepath.Base(e.Dir()))
+	}
+	return c, err
+}
