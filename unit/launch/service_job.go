@@ -282,7 +282,7 @@ func (u *service) resume(ctx context.Context) error { return u.unit.Thaw(ctx) }
 // process left behind.
 func (u *service) noteSteps(lk look) {
 	stop := &u.j.rec.Stop
-	if u.unit == nil || stop.RequestedAt != nil {
+	if u.unit == nil || stop.RequestedAt != nil || stop.By != nil {
 		return
 	}
 	trail := u.unit.Trail()
