@@ -120,15 +120,13 @@ func HasExitType(version int) bool { return version >= versionExitType }
 // *unit.UnitExistsError, *unit.AccessError, *unit.PropertyError or
 // *unit.NoManagerError.
 func (c *Client) StartService(ctx context.Context, s Service) (*Unit, error) {
-	l := c.current()
 	u := c.unit(s.Unit)
-	c.pump.follow(u.path, u.follower)
-	follow(l, u.path, s.Unit)
-	props, auxes := s.properties(l)
-	return c.start(ctx, l, u, s.descriptors(), props, auxes)
+	l, ref := c.claim(u)
+	props, auxes := s.properties(l, ref)
+	return c.start(ctx, l, u, ref, s.descriptors(), props, auxes)
 }
 
-func (s *Service) properties(l *link) ([]property.Property, []aux) {
+func (s *Service) properties(l *link, ref bool) ([]property.Property, []aux) {
 	var p []property.Property
 	add := func(name string, value any) {
 		p = append(p, property.Property{Name: name, Value: dbus.MakeVariant(value)})
@@ -141,7 +139,7 @@ func (s *Service) properties(l *link) ([]property.Property, []aux) {
 	add("IgnoreSIGPIPE", false)
 	add("TimeoutStopUSec", usec(s.Grace))
 	add("CollectMode", "inactive-or-failed")
-	if l.addr.bus {
+	if ref {
 		add("AddRef", true)
 	}
 	if s.Timeout > 0 {

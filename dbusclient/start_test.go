@@ -120,7 +120,7 @@ func TestServiceProperties(t *testing.T) {
 			return slices.Contains(c.drops, name)
 		})
 		want = append(want, c.adds...)
-		props, auxes := s.properties(l)
+		props, auxes := s.properties(l, l.addr.bus)
 		got := lines(props)
 		slices.Sort(got)
 		slices.Sort(want)
@@ -136,7 +136,7 @@ func TestServiceProperties(t *testing.T) {
 func TestGuardScope(t *testing.T) {
 	s := plain()
 	s.Scope, s.GuardPID = GuardScope("abc"), 42
-	_, auxes := s.properties(&link{addr: busAt("/b")})
+	_, auxes := s.properties(&link{addr: busAt("/b")}, true)
 	want := []string{"Description s guard of foo.service", "Slice s app-unitward.slice", "PIDs au [42]", "DefaultDependencies b false", "CollectMode s inactive-or-failed"}
 	if len(auxes) != 1 || auxes[0].Name != "unitward-guard-abc.scope" || !slices.Equal(lines(auxes[0].Properties), want) {
 		t.Errorf("the scope is %+v", auxes)
@@ -150,7 +150,7 @@ func TestGuardScope(t *testing.T) {
 func TestUsersPropertiesComeLast(t *testing.T) {
 	s := plain()
 	s.Properties = []property.Property{{Name: "KillMode", Value: dbus.MakeVariant("mixed")}, {Name: "Slice", Value: dbus.MakeVariant("x.slice")}}
-	props, _ := s.properties(&link{addr: busAt("/b")})
+	props, _ := s.properties(&link{addr: busAt("/b")}, true)
 	if got := lines(props[len(props)-2:]); !slices.Equal(got, []string{"KillMode s mixed", "Slice s x.slice"}) {
 		t.Errorf("the last are %q", got)
 	}
@@ -172,7 +172,7 @@ func TestDollarsAreDoubled(t *testing.T) {
 	}
 	s := plain()
 	s.Argv = argv
-	props, _ := s.properties(&link{addr: busAt("/b")})
+	props, _ := s.properties(&link{addr: busAt("/b")}, true)
 	i := slices.IndexFunc(props, func(p property.Property) bool { return p.Name == "ExecStart" })
 	cmd := props[i].Value.Value().([]execCommand)[0]
 	if cmd.Path != "/bin/echo" || !slices.Equal(cmd.Argv, got) || cmd.IgnoreFailure {
@@ -203,6 +203,7 @@ func TestWall(t *testing.T) {
 
 func TestPumpIsBounded(t *testing.T) {
 	p, f := newPump(), newFollower("a.service")
+	p.setOwner(":1.1")
 	p.follow(unitPath("a.service"), f)
 	for i := range 10 * maxTrail {
 		deliver(p, removed(":1.1", "a.service", fmt.Sprintf("/j/%d", i), "done"))
