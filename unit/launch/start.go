@@ -21,6 +21,9 @@ const (
 	minRecorderGrace = 2 * time.Second
 	// lostReplyTimeout bounds the search for a start whose reply was lost.
 	lostReplyTimeout = 30 * time.Second
+	// bridgedWait is how long a request that a lost bus has delivered can take
+	// to be read by a manager which answers elsewhere.
+	bridgedWait = 5 * time.Second
 	// startTimeout bounds a start from its request on. It is the time that
 	// systemd itself gives a start (systemd-system.conf(5)).
 	startTimeout = 90 * time.Second
