@@ -45,6 +45,9 @@ var base = []string{
 	"StandardError s null",
 }
 
+// everyExitLine is what makes RemainAfterExit= hold for every end.
+var everyExitLine = fmt.Sprintf("SuccessExitStatus (aiai) %v", everyExit())
+
 func TestServiceProperties(t *testing.T) {
 	umask, nice := uint32(0o27), -5
 	var limits []unit.Rlimit
@@ -79,9 +82,9 @@ func TestServiceProperties(t *testing.T) {
 		{name: "a negative grace", change: func(s *Service) { s.Grace = -time.Second }, drops: []string{"TimeoutStopUSec"}, adds: []string{"TimeoutStopUSec t 1"}},
 		{name: "kill signal", change: func(s *Service) { s.KillSignal = 2 }, adds: []string{"KillSignal i 2"}},
 		{name: "leftovers wait", change: func(s *Service) { s.Leftovers = unit.LeftoversWait }, version: 254, adds: []string{"ExitType s cgroup"}},
-		{name: "leftovers wait, before", change: func(s *Service) { s.Leftovers = unit.LeftoversWait }, version: 253, adds: []string{"RemainAfterExit b true"}},
+		{name: "leftovers wait, before", change: func(s *Service) { s.Leftovers = unit.LeftoversWait }, version: 253, adds: []string{"RemainAfterExit b true", everyExitLine}},
 		{name: "leftovers keep", change: func(s *Service) { s.Leftovers = unit.LeftoversKeep }, version: 262, adds: []string{"ExitType s cgroup"}},
-		{name: "leftovers keep, version unknown", change: func(s *Service) { s.Leftovers = unit.LeftoversKeep }, version: -1, adds: []string{"RemainAfterExit b true"}},
+		{name: "leftovers keep, version unknown", change: func(s *Service) { s.Leftovers = unit.LeftoversKeep }, version: -1, adds: []string{"RemainAfterExit b true", everyExitLine}},
 		{name: "no Type=exec on 247", change: func(s *Service) {}, version: 247, drops: []string{"Type"}, adds: []string{"Type s simple"}},
 		{name: "umask", change: func(s *Service) { s.Umask = &umask }, adds: []string{"UMask u 23"}},
 		{name: "environment file", change: func(s *Service) { s.EnvironmentFile = "/run/e" }, adds: []string{"EnvironmentFiles a(sb) [{/run/e false}]"}},
@@ -140,6 +143,10 @@ func TestGuardScope(t *testing.T) {
 	want := []string{"Description s guard of foo.service", "Slice s app-unitward.slice", "PIDs au [42]", "DefaultDependencies b false", "CollectMode s inactive-or-failed"}
 	if len(auxes) != 1 || auxes[0].Name != "unitward-guard-abc.scope" || !slices.Equal(lines(auxes[0].Properties), want) {
 		t.Errorf("the scope is %+v", auxes)
+	}
+	s.ScopeEnds = true
+	if _, auxes = s.properties(&link{addr: busAt("/b")}, true); !slices.Equal(lines(auxes[0].Properties), append(want, "StopWhenUnneeded b true")) {
+		t.Errorf("the scope that ends is %+v", auxes)
 	}
 	if sig := dbus.SignatureOf(auxes).String(); sig != "a(sa(sv))" {
 		t.Errorf("the signature is %s", sig)

@@ -300,8 +300,8 @@ func (u *service) resume(ctx context.Context) error { return u.unit.Thaw(ctx) }
 // process left behind.
 func (u *service) noteSteps(lk look) {
 	stop := &u.j.rec.Stop
-	if u.unit == nil || stop.RequestedAt != nil {
-		return
+	if u.unit == nil || stop.RequestedAt != nil || stop.By != nil {
+		return // it was asked for here, and its steps are noted
 	}
 	trail := u.unit.Trail()
 	by, began := u.managerStop(lk)
