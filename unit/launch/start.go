@@ -115,7 +115,9 @@ func (l *Launcher) start(ctx context.Context, s *unit.Spec, io Stdio) (*Job, err
 	return j, nil
 }
 
-// reclaim settles an ended job of the same name, so that the name is free.
+// reclaim settles an ended job of the same name, so that the name is free. One
+// whose outcome is lost for good and of which nothing is left gives way too:
+// nobody could ever settle it.
 func (l *Launcher) reclaim(ctx context.Context, name string) error {
 	entry, rec, err := l.store.Load(name)
 	var none *unit.NotFoundError
@@ -138,10 +140,14 @@ func (l *Launcher) reclaim(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if rep.State != unit.StateSettled {
-		return &unit.ExistsError{Name: name, State: rep.State}
+	switch {
+	case rep.State == unit.StateSettled:
+		return nil
+	case old.last.over():
+		old.removeLeft()
+		return old.entry.Remove()
 	}
-	return nil
+	return &unit.ExistsError{Name: name, State: rep.State}
 }
 
 // record is who the job will be.
