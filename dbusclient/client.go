@@ -3,6 +3,7 @@ package dbusclient
 import (
 	"context"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,30 +25,38 @@ type Client struct {
 	mu     sync.Mutex
 	link   *link
 	closed bool
-	// back is closed when a lost link was replaced.
-	back chan struct{}
-	done chan struct{}
+	// retired is a private socket that a bus has taken over from.
+	retired *link
+	done    chan struct{}
+
+	// holds is held while it is asked for the signals and the reference of a
+	// unit, or while they are given back; mu is taken within it.
+	holds sync.Mutex
+	// bus is true for a connection that began on a bus.
+	bus bool
 }
 
 // Dial finds the manager and connects to it. The error is a
 // *unit.NoManagerError that lists each address with the reason.
 func Dial(ctx context.Context, m unit.Manager, env Environment) (*Client, error) {
-	c := &Client{manager: m, env: env, pump: newPump(), done: make(chan struct{}), back: make(chan struct{})}
-	l, err := c.connect(ctx)
+	c := &Client{manager: m, env: env, pump: newPump(), done: make(chan struct{})}
+	l, err := c.connect(ctx, addresses(m, env))
 	if err != nil {
 		return nil, err
 	}
-	c.link = l
+	c.link, c.bus = l, l.addr.bus
 	go c.attend(l)
 	return c, nil
 }
 
-func (c *Client) connect(ctx context.Context) (*link, error) {
+func (c *Client) connect(ctx context.Context, where []address) (*link, error) {
 	var tried []string
-	for _, a := range addresses(c.manager, c.env) {
+	for _, a := range where {
 		l, err := dial(ctx, a, c.manager, c.env.UID, c.pump)
 		if err == nil {
-			c.pump.setOwner(l.owner)
+			if a.bus {
+				c.pump.setOwner(l.owner)
+			}
 			return l, nil
 		}
 		tried = append(tried, a.String()+": "+sentence(err))
@@ -64,9 +73,20 @@ const (
 	maxRetry   = time.Second
 )
 
-// attend waits for the link to break and replaces it, until Close.
+// attend waits for the link to break and replaces it, until Close. A bus that
+// is lost is replaced by the private socket at once, where there is one: it
+// holds no unit loaded, but it tells of every end. As soon as there is a bus
+// again it takes over.
 func (c *Client) attend(l *link) {
-	for {
+	for l != nil {
+		if c.bus && !l.addr.bus {
+			if l = c.relieve(l); l != nil && l.addr.bus {
+				continue
+			}
+		}
+		if l == nil {
+			return
+		}
 		select {
 		case <-c.done:
 			return
@@ -74,52 +94,100 @@ func (c *Client) attend(l *link) {
 		}
 		c.pump.pokeAll()
 		l = c.reconnect()
-		if l == nil {
-			return
-		}
 	}
 }
 
-// reconnect returns nil when the client was closed.
-func (c *Client) reconnect() *link {
+// until is a context that ends with the client, and with other.
+func (c *Client) until(other <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	go func() {
 		select {
 		case <-c.done:
 			cancel()
+		case <-other:
+			cancel()
 		case <-ctx.Done():
 		}
 	}()
+	return ctx, cancel
+}
+
+// relieve waits for a bus that can take over from a private socket, and
+// returns it; or the private socket when that has ended, or nil at Close.
+func (c *Client) relieve(l *link) *link {
+	ctx, cancel := c.until(l.wire.done)
+	defer cancel()
 	for pause := firstRetry; ; pause = min(2*pause, maxRetry) {
+		select {
+		case <-c.done:
+			return nil
+		case <-l.wire.done:
+			return l
+		case <-time.After(pause):
+		}
+		b, err := c.connect(ctx, c.places(true))
+		if err != nil {
+			continue
+		}
+		if !c.install(ctx, b) {
+			return nil
+		}
+		// Calls that are under way on the old one get their answers still.
+		c.retire(l)
+		c.pump.pokeAll()
+		return b
+	}
+}
+
+func (c *Client) retire(l *link) {
+	c.mu.Lock()
+	old := c.retired
+	c.retired = l
+	c.mu.Unlock()
+	if old != nil {
+		old.wire.Close()
+	}
+	time.AfterFunc(callTimeout, func() { l.wire.Close() })
+}
+
+// places are the addresses to connect to again: buses only, or the private
+// sockets first for a client that lost its bus.
+func (c *Client) places(buses bool) []address {
+	all := addresses(c.manager, c.env)
+	if buses {
+		return slices.DeleteFunc(all, func(a address) bool { return !a.bus })
+	}
+	if c.bus {
+		slices.SortStableFunc(all, func(a, b address) int {
+			switch {
+			case a.bus == b.bus:
+				return 0
+			case b.bus:
+				return -1
+			}
+			return 1
+		})
+	}
+	return all
+}
+
+// reconnect returns nil when the client was closed.
+func (c *Client) reconnect() *link {
+	ctx, cancel := c.until(nil)
+	defer cancel()
+	for pause := time.Duration(0); ; pause = min(max(2*pause, firstRetry), maxRetry) {
 		select {
 		case <-c.done:
 			return nil
 		case <-time.After(pause):
 		}
-		l, err := c.connect(ctx)
+		l, err := c.connect(ctx, c.places(false))
 		if err != nil {
 			continue
 		}
-		// Match and reference before anybody reads: what happens after the
-		// read is then signalled again.
-		for path, f := range c.pump.paths() {
-			follow(l, path, f.name)
-			if l.addr.bus {
-				// A unit that is gone cannot be held; the next read says so.
-				_ = l.send(ctx, path, sdUnit+".Ref").wait()
-			}
-		}
-		c.mu.Lock()
-		if c.closed {
-			c.mu.Unlock()
-			l.wire.Close()
+		if !c.install(ctx, l) {
 			return nil
 		}
-		c.link = l
-		close(c.back)
-		c.back = make(chan struct{})
-		c.mu.Unlock()
 		c.pump.pokeAll()
 		return l
 	}
@@ -134,6 +202,9 @@ func (c *Client) Close() error {
 	}
 	c.closed = true
 	close(c.done)
+	if c.retired != nil {
+		c.retired.wire.Close()
+	}
 	return c.link.wire.Close()
 }
 
@@ -155,6 +226,10 @@ func (c *Client) Address() string { return c.current().addr.String() }
 // References reports whether the connection can hold a unit loaded after its
 // end. Without it (private socket) an exit must be recorded by the unit.
 func (c *Client) References() bool { return c.current().addr.bus }
+
+// Bridged reports whether a private socket stands in for a lost bus. What was
+// sent by that bus may still be on its way to the manager then.
+func (c *Client) Bridged() bool { return c.bus && !c.current().addr.bus }
 
 // ControlGroup is the manager's own cgroup, below which all its units are.
 func (c *Client) ControlGroup() string {

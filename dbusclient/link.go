@@ -61,7 +61,11 @@ func dial(ctx context.Context, a address, m unit.Manager, uid int, pump *pump) (
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	w, err := dialWire(ctx, a.path, uid, pump.DeliverSignal)
+	deliver := pump.DeliverSignal
+	if !a.bus {
+		deliver = pump.deliverPrivate
+	}
+	w, err := dialWire(ctx, a.path, uid, deliver)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,10 @@ package dbusclient
 
 import (
 	"encoding/hex"
+	"maps"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 )
@@ -14,13 +17,24 @@ const maxTrail = 64
 // never wait: it notes what concerns a followed unit and wakes its follower.
 type pump struct {
 	mu    sync.Mutex
-	units map[dbus.ObjectPath]*follower
-	// owner is the manager's unique name; a signal of another sender is not
-	// the manager's. Empty on a private socket, where there is only one peer.
+	units map[dbus.ObjectPath]*followed
+	// owner is the manager's unique name on the bus; a signal of another
+	// sender is not the manager's. Empty while no bus was entered.
 	owner string
 }
 
-// follower is what the pump knows of one unit.
+// followed is a unit, for all who follow it: a connection asks once for its
+// signals and holds it once. Two references of one connection make a manager
+// of systemd 247 loop and crash (seen). The fields are the Client's.
+type followed struct {
+	name      string
+	followers []*follower
+	// matched and held are the links on which its signals were asked for and
+	// on which it is referenced; nil for none.
+	matched, held *link
+}
+
+// follower is what the pump knows of one unit, for one who follows it.
 type follower struct {
 	name string
 	// wake holds at most one wake-up: more would say no more.
@@ -39,6 +53,31 @@ type follower struct {
 	pid        int
 	// resultWord is the unit's Result that a signal told of last.
 	resultWord string
+	// code and status are the main process's that a signal told of last, and
+	// end is the end that they make with the InvocationID that came next.
+	code, status int32
+	end          *End
+}
+
+// End is the end of a main process as the manager itself signalled it. It is
+// what reading the unit would have said at that moment, and it is left when
+// the unit was unloaded before it could be read.
+type End struct {
+	// InvocationID is that of the start which ended, 32 hexadecimal digits.
+	InvocationID string
+	// Code and Status are ExecMainCode, never 0, and ExecMainStatus.
+	Code, Status int32
+	// Result is the unit's Result; empty when it was not told.
+	Result string
+	// At is ExecMainExitTimestamp; zero when it was not told.
+	At time.Time
+}
+
+// ended is the end that signals told of; nil while they told of none.
+func (f *follower) ended() *End {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.end
 }
 
 // dates of a unit in microseconds since 1970; 0 is never, or not told.
@@ -56,7 +95,7 @@ func newFollower(name string) *follower {
 }
 
 func newPump() *pump {
-	return &pump{units: map[dbus.ObjectPath]*follower{}}
+	return &pump{units: map[dbus.ObjectPath]*followed{}}
 }
 
 func (f *follower) poke() {
@@ -91,16 +130,38 @@ func (f *follower) state() string {
 	return ""
 }
 
-func (p *pump) follow(path dbus.ObjectPath, f *follower) {
+// follow adds a follower of a unit.
+func (p *pump) follow(path dbus.ObjectPath, f *follower) *followed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.units[path] = f
+	u := p.units[path]
+	if u == nil {
+		u = &followed{name: f.name}
+		p.units[path] = u
+	}
+	u.followers = append(u.followers, f)
+	return u
 }
 
-func (p *pump) forget(path dbus.ObjectPath) {
+// forget drops a follower. It returns the unit when nobody follows it any
+// more, else nil.
+func (p *pump) forget(path dbus.ObjectPath, f *follower) *followed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	u := p.units[path]
+	if u == nil {
+		return nil
+	}
+	i := slices.Index(u.followers, f)
+	if i < 0 {
+		return nil
+	}
+	u.followers = slices.Delete(u.followers, i, i+1)
+	if len(u.followers) > 0 {
+		return nil
+	}
 	delete(p.units, path)
+	return u
 }
 
 func (p *pump) setOwner(owner string) {
@@ -112,23 +173,30 @@ func (p *pump) setOwner(owner string) {
 func (p *pump) pokeAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, f := range p.units {
-		f.poke()
+	for _, u := range p.units {
+		for _, f := range u.followers {
+			f.poke()
+		}
 	}
 }
 
-func (p *pump) paths() map[dbus.ObjectPath]*follower {
+func (p *pump) paths() map[dbus.ObjectPath]*followed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := make(map[dbus.ObjectPath]*follower, len(p.units))
-	for path, f := range p.units {
-		all[path] = f
-	}
-	return all
+	return maps.Clone(p.units)
 }
 
-// DeliverSignal is called by the connection for every signal, in order.
+// DeliverSignal is called by a bus's connection for every signal, in order.
 func (p *pump) DeliverSignal(iface, member string, s *dbus.Signal) {
+	p.deliver(false, iface, member, s)
+}
+
+// deliverPrivate is DeliverSignal for a private socket: there is only one peer.
+func (p *pump) deliverPrivate(iface, member string, s *dbus.Signal) {
+	p.deliver(true, iface, member, s)
+}
+
+func (p *pump) deliver(private bool, iface, member string, s *dbus.Signal) {
 	switch {
 	case iface == busName && member == "NameOwnerChanged":
 		// The manager came or went (daemon-reexec): whatever was signalled
@@ -140,17 +208,17 @@ func (p *pump) DeliverSignal(iface, member string, s *dbus.Signal) {
 			p.pokeAll()
 		}
 	case iface == sdMgr && member == "JobRemoved":
-		p.jobRemoved(s)
+		p.jobRemoved(s, private)
 	case iface == propsIfc && member == "PropertiesChanged":
-		p.changed(s)
+		p.changed(s, private)
 	}
 }
 
-func (p *pump) genuine(s *dbus.Signal) bool {
-	return p.owner == "" || s.Sender == p.owner
+func (p *pump) genuine(s *dbus.Signal, private bool) bool {
+	return private || s.Sender == p.owner
 }
 
-func (p *pump) jobRemoved(s *dbus.Signal) {
+func (p *pump) jobRemoved(s *dbus.Signal, private bool) {
 	if len(s.Body) != 4 {
 		return
 	}
@@ -162,26 +230,34 @@ func (p *pump) jobRemoved(s *dbus.Signal) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f := p.units[unitPath(name)]
-	if f == nil || !p.genuine(s) {
+	u := p.units[unitPath(name)]
+	if u == nil || !p.genuine(s, private) {
 		return
 	}
-	f.mu.Lock()
-	if len(f.results) < maxTrail {
-		f.results[job] = result
+	for _, f := range u.followers {
+		f.mu.Lock()
+		if len(f.results) < maxTrail {
+			f.results[job] = result
+		}
+		f.mu.Unlock()
+		f.poke()
 	}
-	f.mu.Unlock()
-	f.poke()
 }
 
-func (p *pump) changed(s *dbus.Signal) {
+func (p *pump) changed(s *dbus.Signal, private bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f := p.units[s.Path]
-	if f == nil || !p.genuine(s) {
+	u := p.units[s.Path]
+	if u == nil || !p.genuine(s, private) {
 		return
 	}
 	props, _ := second(s.Body).(map[string]dbus.Variant)
+	for _, f := range u.followers {
+		f.changed(props)
+	}
+}
+
+func (f *follower) changed(props map[string]dbus.Variant) {
 	sub, stated := props["SubState"].Value().(string)
 	if stated {
 		f.note(sub)
@@ -232,6 +308,13 @@ func (f *follower) date(props map[string]dbus.Variant) {
 		f.pid = int(pid)
 	}
 	take(props, "Result", &f.resultWord)
+	// A manager signals the service's properties and then the unit's, with
+	// nothing in between (bus_unit_send_change_signal()).
+	take(props, "ExecMainCode", &f.code)
+	take(props, "ExecMainStatus", &f.status)
+	if len(id) == 16 && f.code != 0 {
+		f.end = &End{InvocationID: f.invocation, Code: f.code, Status: f.status, Result: f.resultWord, At: wall(f.dates.exit)}
+	}
 }
 
 // take sets into to a property's value, if it is there and of that type.

@@ -1,7 +1,10 @@
 package dbusclient
 
 import (
+	"encoding/hex"
 	"fmt"
+	"iter"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -148,16 +151,29 @@ func drawSignal(t *rapid.T) *dbus.Signal {
 	return signal(rapid.SampledFrom([]string{busName, stranger}).Draw(t, "who"), busPath, busName+".NameOwnerChanged", sdName, owner, owner)
 }
 
+// followers are all models with their units' names.
+func followers(units map[string][]*model) iter.Seq2[string, *model] {
+	return func(yield func(string, *model) bool) {
+		for name, all := range units {
+			for _, m := range all {
+				if !yield(name, m) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // After any history no wake-up is lost, none is doubled, and each unit has
 // what its own manager said of it.
 func TestPumpHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPump()
 		p.setOwner(owner)
-		units, manager := map[string]*model{}, owner
+		units, manager := map[string][]*model{}, owner
 		t.Repeat(map[string]func(*rapid.T){
 			"": func(t *rapid.T) {
-				for name, m := range units {
+				for name, m := range followers(units) {
 					if n := len(m.f.wake); n > 1 || m.pending && n == 0 {
 						t.Fatalf("%s has %d wake-ups, one is due: %v", name, n, m.pending)
 					}
@@ -176,23 +192,32 @@ func TestPumpHistories(t *testing.T) {
 			},
 			"follow": func(t *rapid.T) {
 				name := rapid.SampledFrom(unitNames).Draw(t, "unit")
-				units[name] = &model{f: newFollower(name), results: map[dbus.ObjectPath]string{}}
-				p.follow(unitPath(name), units[name].f)
+				m := &model{f: newFollower(name), results: map[dbus.ObjectPath]string{}}
+				units[name] = append(units[name], m)
+				p.follow(unitPath(name), m.f)
 			},
 			"forget": func(t *rapid.T) {
 				name := rapid.SampledFrom(unitNames).Draw(t, "unit")
-				p.forget(unitPath(name))
-				delete(units, name)
+				all := units[name]
+				if len(all) == 0 {
+					return
+				}
+				i := rapid.IntRange(0, len(all)-1).Draw(t, "which")
+				last := p.forget(unitPath(name), all[i].f) != nil
+				units[name] = slices.Delete(all, i, i+1)
+				if want := len(units[name]) == 0; last != want {
+					t.Fatalf("the last follower of %s went: %v, want %v", name, last, want)
+				}
 			},
 			"take": func(t *rapid.T) {
-				if m := units[rapid.SampledFrom(unitNames).Draw(t, "unit")]; m != nil {
+				for _, m := range units[rapid.SampledFrom(unitNames).Draw(t, "unit")] {
 					woken(m.f)
 					m.pending = false
 				}
 			},
 			"poke all": func(*rapid.T) {
 				p.pokeAll()
-				for _, m := range units {
+				for _, m := range followers(units) {
 					m.pending = true
 				}
 			},
@@ -208,11 +233,11 @@ func TestPumpHistories(t *testing.T) {
 }
 
 // expect says again, in the model, what a signal means.
-func expect(units map[string]*model, manager *string, s *dbus.Signal) {
+func expect(units map[string][]*model, manager *string, s *dbus.Signal) {
 	switch s.Name {
 	case busName + ".NameOwnerChanged":
 		if len(s.Body) == 3 && s.Body[0] == sdName && s.Sender == busName {
-			for _, m := range units {
+			for _, m := range followers(units) {
 				m.pending = true
 			}
 			if next, _ := s.Body[2].(string); next != "" {
@@ -226,16 +251,17 @@ func expect(units map[string]*model, manager *string, s *dbus.Signal) {
 		job, _ := s.Body[1].(dbus.ObjectPath)
 		name, _ := s.Body[2].(string)
 		result, ok := s.Body[3].(string)
-		m := units[name]
-		if m == nil || job == "" || !ok {
+		if job == "" || !ok {
 			return
 		}
-		m.pending = true
-		if len(m.results) < maxTrail {
-			m.results[job] = result
+		for _, m := range units[name] {
+			m.pending = true
+			if len(m.results) < maxTrail {
+				m.results[job] = result
+			}
 		}
 	case propsIfc + ".PropertiesChanged":
-		for name, m := range units {
+		for name, m := range followers(units) {
 			if unitPath(name) != s.Path || s.Sender != *manager || len(s.Body) < 2 {
 				continue
 			}
@@ -247,6 +273,41 @@ func expect(units map[string]*model, manager *string, s *dbus.Signal) {
 			code, coded := props["ExecMainCode"].Value().(int32)
 			runs := slices.Contains([]string{"start", "start-pre", "running"}, sub)
 			m.pending = m.pending || stated && !runs || !stated && (!coded || code != 0)
+		}
+	}
+}
+
+// What a manager signals of an end is kept, with whose end it is.
+func TestSignalledEnd(t *testing.T) {
+	id := []byte("0123456789abcdef")
+	service := func(code, status int32) *dbus.Signal {
+		return changedSignal(owner, "a.service", variants("ExecMainCode", code, "ExecMainStatus", status, "Result", "exit-code", "ExecMainExitTimestamp", uint64(7)))
+	}
+	ofUnit := func(sender string) *dbus.Signal {
+		return signal(sender, unitPath("a.service"), propsIfc+".PropertiesChanged", sdUnit, variants("SubState", "failed", "InvocationID", id), []string{})
+	}
+	for _, c := range []struct {
+		about   string
+		private bool
+		signals []*dbus.Signal
+		want    *End
+	}{
+		{"the end", false, []*dbus.Signal{service(1, 9), ofUnit(owner)}, &End{InvocationID: hex.EncodeToString(id), Code: 1, Status: 9, Result: "exit-code", At: wall(7)}},
+		{"whose it is was not said", false, []*dbus.Signal{service(1, 9)}, nil},
+		{"it runs", false, []*dbus.Signal{service(0, 0), ofUnit(owner)}, nil},
+		{"it runs again", false, []*dbus.Signal{service(1, 9), service(0, 0), ofUnit(owner)}, nil},
+		{"said by a stranger", false, []*dbus.Signal{service(1, 9), ofUnit(stranger)}, nil},
+		{"said without a sender, on a bus", false, []*dbus.Signal{service(1, 9), ofUnit("")}, nil},
+		{"said on a private socket", true, []*dbus.Signal{service(2, 15), ofUnit("")}, &End{InvocationID: hex.EncodeToString(id), Code: 2, Status: 15, Result: "exit-code", At: wall(7)}},
+	} {
+		p, f := newPump(), newFollower("a.service")
+		p.setOwner(owner)
+		p.follow(unitPath("a.service"), f)
+		for _, s := range c.signals {
+			p.deliver(c.private, propsIfc, "PropertiesChanged", s)
+		}
+		if got := f.ended(); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", c.about, got, c.want)
 		}
 	}
 }
@@ -268,7 +329,7 @@ func TestPumpNeverWaits(t *testing.T) {
 					p.follow(unitPath("a.service"), f)
 					p.paths()
 					f.states()
-					p.forget(unitPath("a.service"))
+					p.forget(unitPath("a.service"), f)
 				}
 			}
 		})

@@ -41,10 +41,8 @@ const versionPIDFDs = 255
 // StartScope asks the manager for the scope. The errors are those of
 // StartService.
 func (c *Client) StartScope(ctx context.Context, s Scope) (*Unit, error) {
-	l := c.current()
 	u := c.unit(s.Unit)
-	c.pump.follow(u.path, u.follower)
-	follow(l, u.path, s.Unit)
+	l, ref := c.claim(u)
 	var p []property.Property
 	add := func(name string, value any) {
 		p = append(p, property.Property{Name: name, Value: dbus.MakeVariant(value)})
@@ -60,7 +58,7 @@ func (c *Client) StartScope(ctx context.Context, s Scope) (*Unit, error) {
 	}
 	add("TimeoutStopUSec", usec(s.Grace))
 	add("CollectMode", "inactive-or-failed")
-	if l.addr.bus {
+	if ref {
 		add("AddRef", true)
 	}
 	if s.Timeout > 0 {
@@ -70,7 +68,7 @@ func (c *Client) StartScope(ctx context.Context, s Scope) (*Unit, error) {
 		add("KillSignal", int32(s.KillSignal))
 	}
 	p = append(p, s.Properties...)
-	return c.start(ctx, l, u, fds, p, []aux{})
+	return c.start(ctx, l, u, ref, fds, p, []aux{})
 }
 
 // ReadScope reads what the manager knows of a scope. An error is in
@@ -95,12 +93,15 @@ func (u *Unit) ReadScope(ctx context.Context) Reading {
 }
 
 // start sends a request whose unit is followed already, and awaits its reply.
-func (c *Client) start(ctx context.Context, l *link, u *Unit, fds int, props []property.Property, auxes []aux) (*Unit, error) {
+// ref says that the request makes a reference.
+func (c *Client) start(ctx context.Context, l *link, u *Unit, ref bool, fds int, props []property.Property, auxes []aux) (*Unit, error) {
 	err := l.sendTo(ctx, sdName, sdPath, sdMgr+".StartTransientUnit", fds, u.name, "fail", props, auxes).wait(&u.job)
 	if err != nil && !isNoReply(err) {
-		c.pump.forget(u.path)
+		if ref {
+			c.unheld(u, l)
+		}
+		u.Close()
 		return nil, c.typed("start "+u.name, u.name, actionManageUnits, err)
 	}
-	u.referenced = l.addr.bus
 	return u, c.typed("start "+u.name, u.name, actionManageUnits, err)
 }

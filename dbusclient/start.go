@@ -58,8 +58,10 @@ type Service struct {
 	// and takes the service with it when it ends; empty is none.
 	Scope    string
 	GuardPID int
-	UID, GID string
-	Nice     *int
+	// ScopeEnds ends the scope, and the guard in it, with the service too.
+	ScopeEnds bool
+	UID, GID  string
+	Nice      *int
 	// Properties are the user's own. They come last.
 	Properties []property.Property
 }
@@ -120,15 +122,13 @@ func HasExitType(version int) bool { return version >= versionExitType }
 // *unit.UnitExistsError, *unit.AccessError, *unit.PropertyError or
 // *unit.NoManagerError.
 func (c *Client) StartService(ctx context.Context, s Service) (*Unit, error) {
-	l := c.current()
 	u := c.unit(s.Unit)
-	c.pump.follow(u.path, u.follower)
-	follow(l, u.path, s.Unit)
-	props, auxes := s.properties(l)
-	return c.start(ctx, l, u, s.descriptors(), props, auxes)
+	l, ref := c.claim(u)
+	props, auxes := s.properties(l, ref)
+	return c.start(ctx, l, u, ref, s.descriptors(), props, auxes)
 }
 
-func (s *Service) properties(l *link) ([]property.Property, []aux) {
+func (s *Service) properties(l *link, ref bool) ([]property.Property, []aux) {
 	var p []property.Property
 	add := func(name string, value any) {
 		p = append(p, property.Property{Name: name, Value: dbus.MakeVariant(value)})
@@ -141,7 +141,7 @@ func (s *Service) properties(l *link) ([]property.Property, []aux) {
 	add("IgnoreSIGPIPE", false)
 	add("TimeoutStopUSec", usec(s.Grace))
 	add("CollectMode", "inactive-or-failed")
-	if l.addr.bus {
+	if ref {
 		add("AddRef", true)
 	}
 	if s.Timeout > 0 {
@@ -154,7 +154,11 @@ func (s *Service) properties(l *link) ([]property.Property, []aux) {
 		if HasExitType(l.version) {
 			add("ExitType", "cgroup")
 		} else {
+			// RemainAfterExit= is heeded after a success only: a main process
+			// that fails would take with it what is to be left. What the exit
+			// was is read from ExecMainCode and ExecMainStatus.
 			add("RemainAfterExit", true)
+			add("SuccessExitStatus", everyExit())
 		}
 	}
 	if s.Umask != nil {
@@ -194,7 +198,7 @@ func (s *Service) properties(l *link) ([]property.Property, []aux) {
 	if s.Scope != "" {
 		add("BindsTo", []string{s.Scope})
 		add("After", []string{s.Scope})
-		auxes = append(auxes, aux{s.Scope, []property.Property{
+		scope := []property.Property{
 			{Name: "Description", Value: dbus.MakeVariant("guard of " + s.Unit)},
 			{Name: "Slice", Value: dbus.MakeVariant(s.Slice)},
 			{Name: "PIDs", Value: dbus.MakeVariant([]uint32{uint32(s.GuardPID)})},
@@ -203,9 +207,32 @@ func (s *Service) properties(l *link) ([]property.Property, []aux) {
 			// costs the manager half a millisecond.
 			{Name: "DefaultDependencies", Value: dbus.MakeVariant(false)},
 			{Name: "CollectMode", Value: dbus.MakeVariant("inactive-or-failed")},
-		}})
+		}
+		if s.ScopeEnds {
+			// It is needed by the service alone, from the job that starts it
+			// on. systemd.unit(5)
+			scope = append(scope, property.Property{Name: "StopWhenUnneeded", Value: dbus.MakeVariant(true)})
+		}
+		auxes = append(auxes, aux{s.Scope, scope})
 	}
 	return append(p, s.Properties...), auxes
+}
+
+// exitStatuses is the value of SuccessExitStatus=, (aiai).
+type exitStatuses struct{ Status, Signal []int32 }
+
+// everyExit is every end that a process can come to.
+func everyExit() exitStatuses {
+	var e exitStatuses
+	for n := int32(1); n <= 255; n++ {
+		e.Status = append(e.Status, n)
+	}
+	for n := int32(1); n <= 64; n++ {
+		if n != 32 && n != 33 { // the C library's own
+			e.Signal = append(e.Signal, n)
+		}
+	}
+	return e
 }
 
 // descriptors is how many of the caller's descriptors go with the request.

@@ -45,6 +45,9 @@ var base = []string{
 	"StandardError s null",
 }
 
+// everyExitLine is what makes RemainAfterExit= hold for every end.
+var everyExitLine = fmt.Sprintf("SuccessExitStatus (aiai) %v", everyExit())
+
 func TestServiceProperties(t *testing.T) {
 	umask, nice := uint32(0o27), -5
 	var limits []unit.Rlimit
@@ -79,9 +82,9 @@ func TestServiceProperties(t *testing.T) {
 		{name: "a negative grace", change: func(s *Service) { s.Grace = -time.Second }, drops: []string{"TimeoutStopUSec"}, adds: []string{"TimeoutStopUSec t 1"}},
 		{name: "kill signal", change: func(s *Service) { s.KillSignal = 2 }, adds: []string{"KillSignal i 2"}},
 		{name: "leftovers wait", change: func(s *Service) { s.Leftovers = unit.LeftoversWait }, version: 254, adds: []string{"ExitType s cgroup"}},
-		{name: "leftovers wait, before", change: func(s *Service) { s.Leftovers = unit.LeftoversWait }, version: 253, adds: []string{"RemainAfterExit b true"}},
+		{name: "leftovers wait, before", change: func(s *Service) { s.Leftovers = unit.LeftoversWait }, version: 253, adds: []string{"RemainAfterExit b true", everyExitLine}},
 		{name: "leftovers keep", change: func(s *Service) { s.Leftovers = unit.LeftoversKeep }, version: 262, adds: []string{"ExitType s cgroup"}},
-		{name: "leftovers keep, version unknown", change: func(s *Service) { s.Leftovers = unit.LeftoversKeep }, version: -1, adds: []string{"RemainAfterExit b true"}},
+		{name: "leftovers keep, version unknown", change: func(s *Service) { s.Leftovers = unit.LeftoversKeep }, version: -1, adds: []string{"RemainAfterExit b true", everyExitLine}},
 		{name: "no Type=exec on 247", change: func(s *Service) {}, version: 247, drops: []string{"Type"}, adds: []string{"Type s simple"}},
 		{name: "umask", change: func(s *Service) { s.Umask = &umask }, adds: []string{"UMask u 23"}},
 		{name: "environment file", change: func(s *Service) { s.EnvironmentFile = "/run/e" }, adds: []string{"EnvironmentFiles a(sb) [{/run/e false}]"}},
@@ -120,7 +123,7 @@ func TestServiceProperties(t *testing.T) {
 			return slices.Contains(c.drops, name)
 		})
 		want = append(want, c.adds...)
-		props, auxes := s.properties(l)
+		props, auxes := s.properties(l, l.addr.bus)
 		got := lines(props)
 		slices.Sort(got)
 		slices.Sort(want)
@@ -136,10 +139,14 @@ func TestServiceProperties(t *testing.T) {
 func TestGuardScope(t *testing.T) {
 	s := plain()
 	s.Scope, s.GuardPID = GuardScope("abc"), 42
-	_, auxes := s.properties(&link{addr: busAt("/b")})
+	_, auxes := s.properties(&link{addr: busAt("/b")}, true)
 	want := []string{"Description s guard of foo.service", "Slice s app-unitward.slice", "PIDs au [42]", "DefaultDependencies b false", "CollectMode s inactive-or-failed"}
 	if len(auxes) != 1 || auxes[0].Name != "unitward-guard-abc.scope" || !slices.Equal(lines(auxes[0].Properties), want) {
 		t.Errorf("the scope is %+v", auxes)
+	}
+	s.ScopeEnds = true
+	if _, auxes = s.properties(&link{addr: busAt("/b")}, true); !slices.Equal(lines(auxes[0].Properties), append(want, "StopWhenUnneeded b true")) {
+		t.Errorf("the scope that ends is %+v", auxes)
 	}
 	if sig := dbus.SignatureOf(auxes).String(); sig != "a(sa(sv))" {
 		t.Errorf("the signature is %s", sig)
@@ -150,7 +157,7 @@ func TestGuardScope(t *testing.T) {
 func TestUsersPropertiesComeLast(t *testing.T) {
 	s := plain()
 	s.Properties = []property.Property{{Name: "KillMode", Value: dbus.MakeVariant("mixed")}, {Name: "Slice", Value: dbus.MakeVariant("x.slice")}}
-	props, _ := s.properties(&link{addr: busAt("/b")})
+	props, _ := s.properties(&link{addr: busAt("/b")}, true)
 	if got := lines(props[len(props)-2:]); !slices.Equal(got, []string{"KillMode s mixed", "Slice s x.slice"}) {
 		t.Errorf("the last are %q", got)
 	}
@@ -172,7 +179,7 @@ func TestDollarsAreDoubled(t *testing.T) {
 	}
 	s := plain()
 	s.Argv = argv
-	props, _ := s.properties(&link{addr: busAt("/b")})
+	props, _ := s.properties(&link{addr: busAt("/b")}, true)
 	i := slices.IndexFunc(props, func(p property.Property) bool { return p.Name == "ExecStart" })
 	cmd := props[i].Value.Value().([]execCommand)[0]
 	if cmd.Path != "/bin/echo" || !slices.Equal(cmd.Argv, got) || cmd.IgnoreFailure {
@@ -203,6 +210,7 @@ func TestWall(t *testing.T) {
 
 func TestPumpIsBounded(t *testing.T) {
 	p, f := newPump(), newFollower("a.service")
+	p.setOwner(":1.1")
 	p.follow(unitPath("a.service"), f)
 	for i := range 10 * maxTrail {
 		deliver(p, removed(":1.1", "a.service", fmt.Sprintf("/j/%d", i), "done"))

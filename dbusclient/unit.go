@@ -20,8 +20,7 @@ type Unit struct {
 	path     dbus.ObjectPath
 	follower *follower
 	// job is the start job; empty for a unit that was opened.
-	job        dbus.ObjectPath
-	referenced bool
+	job dbus.ObjectPath
 }
 
 func (c *Client) unit(name string) *Unit {
@@ -29,37 +28,28 @@ func (c *Client) unit(name string) *Unit {
 }
 
 // Open follows an existing unit and holds it loaded, where the connection can.
-// A unit that the manager does not know is no error: Read says so.
+// A unit that the manager does not know is no error: Read says so. A unit can
+// be opened again: the connection holds it once, until the last Close.
 func (c *Client) Open(ctx context.Context, name string) (*Unit, error) {
-	l := c.current()
 	u := c.unit(name)
-	c.pump.follow(u.path, u.follower)
-	follow(l, u.path, name)
-	if l.addr.bus {
-		err := l.send(ctx, u.path, sdUnit+".Ref").wait()
-		u.referenced = err == nil
-		if err != nil && (isNoReply(err) || isNamed(err, errServiceGone, errNameNoOwner)) {
-			u.Close()
-			return nil, c.typed("open "+name, name, "", err)
-		}
+	l, asked := c.hold(ctx, u)
+	if asked == nil {
+		return u, nil
+	}
+	err := asked.wait()
+	if err != nil && !isNoReply(err) {
+		c.unheld(u, l)
+	}
+	if err != nil && (isNoReply(err) || isNamed(err, errServiceGone, errNameNoOwner)) {
+		u.Close()
+		return nil, c.typed("open "+name, name, "", err)
 	}
 	return u, nil
 }
 
 // Close stops to follow the unit and lets go of it. Nobody waits for the
-// manager's answers.
-func (u *Unit) Close() {
-	u.c.pump.forget(u.path)
-	l := u.c.current()
-	if !l.addr.bus || l.wire.ended() != nil {
-		return
-	}
-	l.tell(busName, busPath, busName+".RemoveMatch", matchUnit(u.path))
-	l.tell(busName, busPath, busName+".RemoveMatch", matchJobs(u.name))
-	if u.referenced {
-		l.tell(sdName, u.path, sdUnit+".Unref")
-	}
-}
+// manager's answers. It can be called again.
+func (u *Unit) Close() { u.c.drop(u) }
 
 // Loaded reports whether the manager has a unit of any type loaded.
 func (c *Client) Loaded(ctx context.Context, name string) (bool, error) {
@@ -100,6 +90,9 @@ type Reading struct {
 	HandoffAt time.Time
 	// CPUUsage and MemoryPeak are nil where the manager does not count.
 	CPUUsage, MemoryPeak *uint64
+	// Told is the end that the manager signalled; nil when it did not. It is
+	// of the start that it names, which need not be the one that was read.
+	Told *End
 }
 
 // Identity is what a unit that was just started is recognised by.
@@ -222,6 +215,7 @@ func (u *Unit) Read(ctx context.Context, depth Depth) Reading {
 	r.Unit.Read = r.Err == "" //nolint:staticcheck // Read is a method's name too
 	r.InvocationID = hex.EncodeToString(invocation)
 	r.MainPID = int(pid)
+	r.Told = u.follower.ended()
 	r.MainStartAt, r.MainExitAt, r.InactiveEnterAt, r.HandoffAt = wall(dates.start), wall(dates.exit), wall(dates.inactive), wall(handoff)
 	if cpu != unset {
 		r.CPUUsage = &cpu

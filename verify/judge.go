@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -134,7 +135,7 @@ func (j judge) recordedExit() (Exit, bool) {
 		return Exit{}, false
 	}
 	e := Exit{Known: true, At: r.At,
-		Source: fmt.Sprintf("recorder EXIT_CODE=%s EXIT_STATUS=%s", r.ExitCode, r.ExitStatus)}
+		Source: fmt.Sprintf("%s EXIT_CODE=%s EXIT_STATUS=%s", cmp.Or(oneLine(r.Source), "recorder"), r.ExitCode, r.ExitStatus)}
 	switch r.ExitCode {
 	case "exited":
 		n, err := strconv.ParseUint(r.ExitStatus, 10, 8)

@@ -213,4 +213,7 @@ type Recorded struct {
 	ServiceResult string
 	// At is when the recorder ran.
 	At time.Time
+	// Source names who else handed it over, such as the manager's own signal;
+	// empty means "recorder".
+	Source string
 }

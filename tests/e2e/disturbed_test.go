@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -144,7 +145,9 @@ func TestDisturbedWithoutBroker(t *testing.T) {
 	t.Cleanup(func() { exec.Command("systemctl", "--user", "start", "dbus.socket").Run() })
 	exec.Command("systemctl", "--user", "stop", "dbus.socket", unit).Run()
 	touch(t, leave)
-	honest(t, called, 9)
+	// The private socket holds no unit, but the manager tells of the end there.
+	called.wantStatus(9)
+	readReport(t, called.report).has("confirmed=true", "exit.known=true", "tree.empty=true", "reason=failed")
 	waiter.wantStatus(10)
 	a := w.do("run", "-u", "unbrokered-run", "--", "sh", "-c", "exit 13")
 	if a.code != 13 {
@@ -172,4 +175,44 @@ func honest(t *testing.T, f *foreground, want int) {
 func (w *ward) waiting(name string) *foreground {
 	w.t.Helper()
 	return w.begin(w.cmd("wait", name))
+}
+
+// What is run while the bus is away for good and what ends meanwhile.
+func TestDisturbedBusComesBack(t *testing.T) {
+	needRig(t)
+	if os.Geteuid() == 0 {
+		t.Skip("the system's bus serves all the rest of the machine too; the user's has the same code paths")
+	}
+	w := newWard(t)
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	t.Cleanup(func() { settleDown(t) })
+	t.Cleanup(func() { exec.Command("systemctl", "--user", "start", "dbus.socket").Run() })
+	var runs []*foreground
+	for i := range 6 {
+		n := strconv.Itoa(i)
+		runs = append(runs, w.run("-u", "back-"+n, "--", "sh", "-c", until(in("up"+n), in("leave"+n), 20+i)))
+		exists(t, in("up"+n))
+	}
+	ends := func(i int) {
+		t.Helper()
+		touch(t, in("leave"+strconv.Itoa(i)))
+		runs[i].wantStatus(20 + i)
+		readReport(t, runs[i].report).has("confirmed=true", "exit.known=true", "tree.empty=true", "reason=failed")
+	}
+	unit := broker(t)
+	exec.Command("systemctl", "--user", "stop", "dbus.socket", unit).Run()
+	ends(0)
+	// The private sockets end too.
+	shell(t, "systemctl", "--user", "daemon-reexec")
+	exec.Command("systemctl", "--user", "is-active", "basic.target").Run()
+	ends(1)
+	shell(t, "systemctl", "--user", "start", "dbus.socket")
+	ends(2)
+	settleDown(t)
+	ends(3)
+	shell(t, "systemctl", "--user", "restart", broker(t))
+	ends(4)
+	settleDown(t)
+	ends(5)
 }

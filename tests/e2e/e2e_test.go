@@ -65,6 +65,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("M", manager())
 			e.Setenv("UID", strconv.Itoa(os.Geteuid()))
 			e.Setenv("BIN", program(t))
+			e.Setenv("TESTPID", strconv.Itoa(os.Getpid()))
 			e.Setenv("VERSION", strconv.Itoa(systemdVersion()))
 			e.Defer(func() { stopAll(t, filepath.Join(e.WorkDir, "state")) })
 			return nil

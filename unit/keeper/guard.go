@@ -46,7 +46,8 @@ func GuardSelf() (*Guard, error) {
 }
 
 // GuardProcess starts a guard that ends with the process pid, which need not
-// be a child of ours. It fails with ESRCH when there is no such process.
+// be a child of ours. It outlives its maker: whoever puts it into a scope has
+// the scope end with the job. It fails with ESRCH when there is no such process.
 func GuardProcess(pid int) (*Guard, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

@@ -35,6 +35,10 @@ type look struct {
 	usage   unit.Usage
 }
 
+// over is true for a job of which nothing is left and whose exit will never be
+// known: there is nothing to wait for, to end or to prove any more.
+func (lk *look) over() bool { return lk.v.Lost && lk.v.Tree.Empty }
+
 // Open finds a job by its name. A manager that cannot be reached is no error:
 // the job's reports say so. The errors are *unit.NotFoundError,
 // *store.CorruptError and *store.DirError.

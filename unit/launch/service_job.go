@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -92,9 +93,35 @@ func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look)
 		lk.usage.CPUNanoseconds, lk.usage.MemoryPeak = lk.reading.CPUUsage, lk.reading.MemoryPeak
 	}
 	u.j.recorded(o)
+	u.told(lk)
 	if h, id := u.j.l.hierarchy(), rec.Identity; h != nil && id.Cgroup != "" {
 		o.Cgroup = h.Recorded(id.Cgroup, id.CgroupInode).Read()
 	}
+}
+
+// told takes the manager's own signal of the end for a unit that was unloaded
+// before it could be read: no reference held it, because the bus was away.
+func (u *service) told(lk *look) {
+	end, id := lk.reading.Told, u.j.rec.Identity.InvocationID
+	if end == nil || id == "" || end.InvocationID != id || lk.o.Recorded != nil || lk.o.Unit.InvocationID == id {
+		return
+	}
+	r := verify.Recorded{InvocationID: id, ServiceResult: end.Result, At: end.At, Source: "systemd's signal"}
+	switch end.Code {
+	case 1:
+		r.ExitCode, r.ExitStatus = "exited", strconv.Itoa(int(end.Status))
+	case 2, 3:
+		r.ExitCode, r.ExitStatus = "killed", verify.SignalName(int(end.Status))
+		if end.Code == 3 {
+			r.ExitCode = "dumped"
+		}
+	default:
+		return
+	}
+	if r.At.IsZero() {
+		r.At = lk.o.At
+	}
+	lk.o.Recorded = &r
 }
 
 // recorded reads what the job's recorder wrote down.
@@ -283,7 +310,7 @@ func (u *service) resume(ctx context.Context) error { return u.unit.Thaw(ctx) }
 func (u *service) noteSteps(lk look) {
 	stop := &u.j.rec.Stop
 	if u.unit == nil || stop.RequestedAt != nil || stop.By != nil {
-		return
+		return // it was asked for here, and its steps are noted
 	}
 	trail := u.unit.Trail()
 	by, began := u.managerStop(lk)

@@ -44,6 +44,7 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	}
 	if u.guard != nil {
 		svc.Scope, svc.GuardPID = dbusclient.GuardScope(u.j.rec.Identity.Nonce), u.guard.PID
+		svc.ScopeEnds = s.Lifetime == unit.LifetimeOwner // nobody else ends it
 	}
 	// From here on the job may run: who gave up meanwhile gets a job that he
 	// can signal, not one that was killed half-way into its start.
@@ -148,15 +149,21 @@ func (u *service) abandon() {
 func (u *service) recover(ctx context.Context, lost *unit.UnknownOutcomeError, h *handed) error {
 	ctx, cancel := context.WithTimeout(ctx, lostReplyTimeout)
 	defer cancel()
+	overtaken := now().Add(bridgedWait)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		found, err := u.client.Open(ctx, u.j.rec.Identity.Unit)
 		if err == nil {
+			if u.unit != nil {
+				u.unit.Close()
+			}
 			u.unit = found
 			r := found.Read(ctx, dbusclient.DepthAll)
 			ours, cerr := found.Carries(ctx, u.j.rec.Identity.Nonce)
 			switch {
 			case cerr == nil && r.Read && r.LoadState == "loaded" && ours:
 				return nil
+			case cerr == nil && r.Read && u.client.Bridged() && now().Before(overtaken):
+				// This answer can have overtaken the request.
 			case cerr == nil && r.Read && u.carriedOut(ctx, h):
 				return &unit.UnknownOutcomeError{Op: lost.Op, Err: errEndedUnseen}
 			case cerr == nil && r.Read:
@@ -164,7 +171,6 @@ func (u *service) recover(ctx context.Context, lost *unit.UnknownOutcomeError, h
 				// that was still under way has been carried out by now.
 				return fmt.Errorf("cannot start %s: the request was lost (%w)", u.j.rec.Identity.Unit, errLostRequest)
 			}
-			found.Close()
 		}
 		select {
 		case <-ctx.Done():

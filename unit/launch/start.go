@@ -22,6 +22,9 @@ const (
 	minRecorderGrace = 2 * time.Second
 	// lostReplyTimeout bounds the search for a start whose reply was lost.
 	lostReplyTimeout = 30 * time.Second
+	// bridgedWait is how long a request that a lost bus has delivered can take
+	// to be read by a manager which answers elsewhere.
+	bridgedWait = 5 * time.Second
 	// startTimeout bounds a start from its request on. It is the time that
 	// systemd itself gives a start (systemd-system.conf(5)).
 	startTimeout = 90 * time.Second
@@ -150,7 +153,9 @@ func (l *Launcher) start(ctx context.Context, s *unit.Spec, io Stdio, key *store
 	return j, nil
 }
 
-// reclaim settles an ended job of the same name, so that the name is free.
+// reclaim settles an ended job of the same name, so that the name is free. One
+// whose outcome is lost for good and of which nothing is left gives way too:
+// nobody could ever settle it.
 func (l *Launcher) reclaim(ctx context.Context, name string) error {
 	entry, rec, err := l.store.Load(name)
 	var none *unit.NotFoundError
@@ -173,10 +178,14 @@ func (l *Launcher) reclaim(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if rep.State != unit.StateSettled {
-		return &unit.ExistsError{Name: name, State: rep.State}
+	switch {
+	case rep.State == unit.StateSettled:
+		return nil
+	case old.last.over():
+		old.removeLeft()
+		return old.entry.Remove()
 	}
-	return nil
+	return &unit.ExistsError{Name: name, State: rep.State}
 }
 
 // record is who the job will be.

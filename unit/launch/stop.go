@@ -35,7 +35,8 @@ const (
 // SIGKILL to the whole unit, proof. It returns at the proof, or when a bounded
 // wait after SIGKILL has none; the report then says what is left. A job that
 // had already ended is not touched, and its report says so: Stop.RequestedAt
-// is nil.
+// is nil. So does that of a job which ended and whose outcome is lost, which
+// is not confirmed.
 //
 // The error is a *unit.IdentityError when what is there is not the job, or
 // that of a manager which refuses; then nothing is known to have changed.
@@ -52,6 +53,9 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 	rep, err := j.Look(ctx)
 	if err != nil || rep.State == unit.StateSettled {
 		return rep, err
+	}
+	if j.last.over() {
+		return rep, nil
 	}
 	if err := j.actable("stop"); err != nil {
 		var ended *unit.EndedError
