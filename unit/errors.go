@@ -115,6 +115,8 @@ func (e *AccessError) Hint() []string {
 type UnknownOutcomeError struct {
 	Op  string
 	Err error
+	// Job is the job whose record stays; empty where there is none.
+	Job string
 }
 
 func (e *UnknownOutcomeError) Error() string {
@@ -122,6 +124,14 @@ func (e *UnknownOutcomeError) Error() string {
 }
 
 func (e *UnknownOutcomeError) Unwrap() error { return e.Err }
+
+// Hint proposes the way out.
+func (e *UnknownOutcomeError) Hint() []string {
+	if e.Job == "" {
+		return nil
+	}
+	return []string{"look at it with: unitward verify " + e.Job}
+}
 
 // PropertyError says that the manager refused a property of the unit.
 type PropertyError struct {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/unit/launch"
 	"github.com/unitward/unitward/unit/store"
 )
@@ -16,11 +17,13 @@ type app struct {
 	stateDir string
 	json     bool
 	quiet    bool
+	// caller is what a job inherits.
+	caller keeper.Caller
 }
 
 // execute runs one command line and returns the exit status.
 func execute(args []string, s streams) int {
-	a := &app{streams: s}
+	a := &app{streams: s, caller: keeper.ReadCaller()}
 	root := a.root(args)
 	root.SetArgs(args)
 	root.SetIn(s.In)

@@ -225,7 +225,7 @@ func (l *Launcher) keep(o *order) (*Job, error) {
 			streams[i] = nil
 		}
 	}
-	if err := j.launchKept(context.Background(), &s, Stdio{In: streams[0], Out: streams[1], Err: streams[2]}); err != nil {
+	if err := j.holdKept(context.Background(), &s, Stdio{In: streams[0], Out: streams[1], Err: streams[2]}); err != nil {
 		j.Close()
 		return nil, err
 	}

@@ -86,9 +86,18 @@ func (j *Job) try(ctx context.Context, rung string, s *unit.Spec, io Stdio) erro
 		}
 	}
 	if s.Lifetime == unit.LifetimeCall {
-		return j.launchKept(ctx, s, io)
+		return j.holdKept(ctx, s, io)
 	}
 	return j.spawnKeeper(ctx, s, io)
+}
+
+// holdKept is launchKept; a start that failed holds nothing.
+func (j *Job) holdKept(ctx context.Context, s *unit.Spec, io Stdio) error {
+	err := j.launchKept(ctx, s, io)
+	if err != nil {
+		j.held = nil
+	}
+	return err
 }
 
 // unfit says what a rung lacks that was asked for; empty when it has all.
