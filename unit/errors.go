@@ -78,9 +78,9 @@ func (e *NoManagerError) Error() string {
 // Hint proposes the way out.
 func (e *NoManagerError) Hint() []string {
 	if e.Manager == ManagerSystem {
-		return []string{"is PID 1 systemd, and may this user reach /run/dbus/system_bus_socket? ask: unitward doctor"}
+		return []string{"is PID 1 systemd, and may this user reach /run/dbus/system_bus_socket?", "unitward doctor says what works here"}
 	}
-	return []string{"a user manager runs while the user is logged in or lingers (loginctl enable-linger), and its bus needs dbus-user-session; ask: unitward doctor"}
+	return []string{"a user manager runs while the user is logged in or lingers (loginctl enable-linger), and its bus needs dbus-user-session", "unitward doctor says what works here"}
 }
 
 // AccessError says that the manager refused.

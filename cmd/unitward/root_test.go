@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +145,16 @@ func TestUsage(t *testing.T) {
 		{"verify a b", "one job at a time"},
 		{"list x", "no arguments"},
 		{"doctor x", "no arguments"},
+		{"help nope", `help with "nope"`},
+		{"help run nope", `help with "run nope"`},
+		{"run --user=x true", "yes or no is expected"},
+		{"run --owner-pid x true", "a whole number is expected"},
+		{"run --report - true", "standard output is the job's"},
+		{"run -E UNITWARD_JOB=x true", "unitward sets it"},
+		{"run -E UNITWARD_JOB true", "unitward sets it"},
+		{"run -u a\xff true", `\xff`},
+		{"run --description \xff true", "not valid UTF-8"},
+		{"run --owner a\xff true", "not valid UTF-8"},
 	} {
 		status, out, errs := do(t, strings.Fields(c.args)...)
 		lines := strings.Split(strings.TrimSuffix(errs, "\n"), "\n")
@@ -157,6 +169,68 @@ func TestUsage(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(filepath.Join(state, "jobs")); len(entries) != 0 {
 		t.Errorf("a mistake left %v", entries)
+	}
+}
+
+// A value that was given and is empty is a mistake, whatever the option.
+func TestEmptyValues(t *testing.T) {
+	state := alone(t)
+	checked := 0
+	takesValue := regexp.MustCompile(`(?m)^ .*--([a-z-]+) [^ ]`)
+	for _, name := range verbs {
+		_, help, _ := do(t, name, "--help")
+		for _, m := range takesValue.FindAllStringSubmatch(help, -1) {
+			option := "--" + m[1]
+			args := []string{name, option, "", "true"}
+			if name == "list" || name == "doctor" {
+				args = args[:3]
+			}
+			checked++
+			status, out, errs := do(t, args...)
+			if status != exitError || out != "" || !strings.HasPrefix(errs, "unitward: cannot ") || !strings.Contains(errs, strings.TrimPrefix(option, "--")) {
+				t.Errorf("%q: status %d, %q, %q", args, status, out, errs)
+			}
+		}
+	}
+	if checked < 40 {
+		t.Errorf("only %d options were tried", checked)
+	}
+	if exists(state) {
+		t.Error("a mistake left something")
+	}
+}
+
+func TestVersion(t *testing.T) {
+	alone(t)
+	if status, out, errs := do(t, "--version"); status != 0 || errs != "" || !strings.HasPrefix(out, "unitward ") || strings.Count(out, "\n") != 1 {
+		t.Errorf("--version: %d, %q, %q", status, out, errs)
+	}
+	for want, info := range map[string]*debug.BuildInfo{
+		"v1.2.3":     {Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}}},
+		"(devel) ab": {Main: debug.Module{Version: "(devel)"}, Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "ab"}}},
+		"(devel)":    {},
+	} {
+		if got := versionOf(info, true); got != want {
+			t.Errorf("versionOf = %q, want %q", got, want)
+		}
+	}
+	if got := versionOf(nil, false); got == "" {
+		t.Error("no build info, no version")
+	}
+}
+
+func TestUsageLines(t *testing.T) {
+	alone(t)
+	for _, verb := range append([]string{"help"}, verbs...) {
+		if _, out, _ := do(t, verb, "--help"); strings.Contains(out, "[flags]") || !strings.Contains(out, "\n  unitward "+verb) {
+			t.Errorf("%s:\n%s", verb, out)
+		}
+		if status, out, errs := do(t, "help", verb); status != 0 || errs != "" || !strings.Contains(out, "\n  unitward "+verb) {
+			t.Errorf("help %s: %d, %q\n%s", verb, status, errs, out)
+		}
+	}
+	if _, out, _ := do(t, "help"); strings.Contains(out, "[flags]") || !strings.Contains(out, "--version") {
+		t.Errorf("help:\n%s", out)
 	}
 }
 
@@ -180,7 +254,7 @@ func TestWithoutAManager(t *testing.T) {
 	for _, verb := range []string{"run", "start"} {
 		status, out, errs := do(t, verb, "--user", "-u", "foo", "--", "true")
 		lines := strings.Split(errs, "\n")
-		if status != exitError || out != "" || len(lines) != 3 || !strings.HasPrefix(lines[0], "unitward: cannot reach the user manager: ") ||
+		if status != exitError || out != "" || len(lines) != 4 || !strings.HasPrefix(lines[0], "unitward: cannot reach the user manager: ") ||
 			!strings.HasPrefix(lines[1], "hint: ") || !strings.Contains(lines[0], "/bus: no such file or directory") {
 			t.Errorf("%s: status %d, %q, %q", verb, status, out, errs)
 		}
@@ -190,7 +264,7 @@ func TestWithoutAManager(t *testing.T) {
 	}
 	status, out, _ := do(t, "--json", "run", "--user", "--", "true")
 	var o struct{ Error errorBody }
-	if err := json.Unmarshal([]byte(out), &o); err != nil || status != exitError || o.Error.Status != exitError || len(o.Error.Hints) != 1 {
+	if err := json.Unmarshal([]byte(out), &o); err != nil || status != exitError || o.Error.Status != exitError || len(o.Error.Hints) != 2 {
 		t.Errorf("as JSON: %d, %s, %v", status, out, err)
 	}
 }

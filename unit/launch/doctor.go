@@ -67,7 +67,7 @@ func (l *Launcher) examine(ctx context.Context, m unit.Manager) ManagerFinding {
 		f.Problem = err.Error()
 		var none *unit.NoManagerError
 		if errors.As(err, &none) {
-			f.Hints = none.Hint()
+			f.Hints = none.Hint()[:1] // the second asks for what this is
 		}
 		return f
 	}

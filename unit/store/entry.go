@@ -122,7 +122,9 @@ func (e *Entry) Remove() error {
 	if err := e.store.root.Rename(e.name, trash); err != nil {
 		return &DirError{e.Dir(), err}
 	}
-	if err := e.store.root.RemoveAll(trash); err != nil {
+	// A process that stays with the job may still write down its end there:
+	// then the rest goes when the jobs are listed.
+	if err := e.store.root.RemoveAll(trash); err != nil && !errors.Is(err, syscall.ENOTEMPTY) {
 		return &DirError{e.Dir(), err}
 	}
 	return nil
