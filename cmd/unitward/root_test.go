@@ -329,19 +329,81 @@ func TestSettledJob(t *testing.T) {
 	}
 }
 
+// sealed makes a settled job, whose record change may change.
+func sealed(t *testing.T, state, name string, change func(*unit.Record)) {
+	t.Helper()
+	s, err := store.Open(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	machine, _ := os.ReadFile("/etc/machine-id")
+	rec := &unit.Record{Schema: unit.RecordSchema, Name: name, Command: []string{"false"}}
+	rec.Identity.Host, rec.Identity.UID = strings.TrimSpace(string(machine)), os.Geteuid()
+	rec.Sealed = &unit.Report{Schema: unit.ReportSchema, Name: name, State: unit.StateSettled, Confirmed: true, Reason: ptr(unit.ReasonFailed), Exit: exited(3)}
+	if change != nil {
+		change(rec)
+	}
+	e, err := s.Create(rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Close()
+}
+
+// What is wrong in the directory of jobs is said in one line each, and hides
+// no job.
 func TestBadRecordHidesNoOther(t *testing.T) {
 	state := alone(t)
-	if err := os.MkdirAll(filepath.Join(state, "jobs", "bad"), 0o700); err != nil {
-		t.Fatal(err)
+	sealed(t, state, "good", nil)
+	sealed(t, state, "elsewhere", func(r *unit.Record) { r.Identity.Host = "another" })
+	sealed(t, state, "running", func(r *unit.Record) { r.Identity.Host, r.Sealed = "another", nil })
+	jobs := filepath.Join(state, "jobs")
+	for name, err := range map[string]error{
+		"bad":     os.Mkdir(filepath.Join(jobs, "bad"), 0o700),
+		"content": os.WriteFile(filepath.Join(jobs, "bad", "job.json"), []byte("{"), 0o600),
+		"renamed": os.Rename(filepath.Join(jobs, "good"), filepath.Join(jobs, "renamed")),
+		"stray":   os.WriteFile(filepath.Join(jobs, "stray"), nil, 0o600),
+		"link":    os.Symlink("/etc", filepath.Join(jobs, "link")),
+	} {
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
 	}
-	if err := os.WriteFile(filepath.Join(state, "jobs", "bad", "job.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
+	sealed(t, state, "good", nil)
+	says := map[string]string{
+		"bad": "cannot believe the record", "renamed": `speaks of job "good"`, "stray": "it is not a directory", "link": "it is not a directory",
 	}
-	status, out, errs := do(t, "list")
-	if status != 0 || !strings.HasPrefix(out, "NAME") || !strings.Contains(errs, "cannot believe the record") {
-		t.Errorf("list: %d, %q, %q", status, out, errs)
+	status, out, errs := do(t, "list", "--all")
+	if status != 0 || strings.Count(errs, "\n") != len(says) || strings.Count(out, "foreign") != 2 || strings.Count(out, "\n") != 4 {
+		t.Errorf("list: %d\n%s%s", status, out, errs)
 	}
-	if status, _, errs := do(t, "status", "bad"); status != exitError || !strings.Contains(errs, "cannot believe the record") {
-		t.Errorf("status: %d, %q", status, errs)
+	status, out, errs = do(t, "list", "--all", "--json")
+	var rows []struct {
+		Name, Host string
+		Error      *errorBody
+	}
+	if err := json.Unmarshal([]byte(out), &rows); err != nil || status != 0 || errs != "" || len(rows) != 3+len(says) {
+		t.Errorf("list --json: %d, %v, %q\n%s", status, err, errs, out)
+	}
+	for _, r := range rows {
+		if want := says[r.Name]; (r.Error != nil) != (want != "") || r.Error != nil && (!strings.Contains(r.Error.Message, want) || len(r.Error.Hints) != 1) {
+			t.Errorf("list --json: %+v, want %q", r, want)
+		}
+	}
+	for name, want := range says {
+		if status, _, errs := do(t, "status", name); status != exitError || !strings.Contains(errs, want) || strings.Contains(errs, "--state-dir") {
+			t.Errorf("status %s: %d, %q", name, status, errs)
+		}
+	}
+	for _, name := range []string{"elsewhere", "running"} {
+		if status, out, _ := do(t, "status", name); status != 0 || !strings.Contains(out, "the record is of host another, this is ") {
+			t.Errorf("status %s: %d, %q", name, status, out)
+		}
+	}
+	for _, verb := range []string{"kill", "stop", "pause"} {
+		if status, _, errs := do(t, verb, "running"); status != exitError || !strings.Contains(errs, "its identity changed: the record is of host another") {
+			t.Errorf("%s: %d, %q", verb, status, errs)
+		}
 	}
 }
