@@ -6,7 +6,8 @@ import "strings"
 const JobVariable = "UNITWARD_JOB"
 
 // Environ is the environment of a job: the caller's, or nothing where clean
-// is set, with the assignments in set on top. What systemd told the caller
+// is set, with the assignments in set on top, but without JobVariable, which
+// is the launcher's to add. What systemd told the caller
 // about the caller's own unit is not the job's (sd_notify(3),
 // sd_listen_fds(3)). Of a repeated name the first counts, as for getenv(3); of
 // a repeated assignment the last.
@@ -25,6 +26,9 @@ func Environ(caller, set []string, clean bool) []string {
 	}
 	for _, kv := range set {
 		name, _, _ := strings.Cut(kv, "=")
+		if name == JobVariable {
+			continue
+		}
 		if i, ok := seen[name]; ok {
 			out[i] = kv
 			continue

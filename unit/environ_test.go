@@ -32,6 +32,7 @@ func TestEnviron(t *testing.T) {
 		}, nil, false, []string{"KEEP=1"}},
 		{"names that only look like it", []string{"LISTEN=1", "NOTIFY_SOCKETS=2", "UNITWARD_STATE_DIR=/s", "INVOCATION_ID=i"}, nil, false,
 			[]string{"LISTEN=1", "NOTIFY_SOCKETS=2", "UNITWARD_STATE_DIR=/s", "INVOCATION_ID=i"}},
+		{"the job's name is the launcher's to give", []string{"A=1"}, []string{"UNITWARD_JOB=x", "B=2"}, false, []string{"A=1", "B=2"}},
 		{"what is asked for is given", []string{"NOTIFY_SOCKET=@x"}, []string{"NOTIFY_SOCKET=@y"}, false, []string{"NOTIFY_SOCKET=@y"}},
 	} {
 		caller, set := slices.Clone(c.caller), slices.Clone(c.set)

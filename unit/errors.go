@@ -78,9 +78,9 @@ func (e *NoManagerError) Error() string {
 // Hint proposes the way out.
 func (e *NoManagerError) Hint() []string {
 	if e.Manager == ManagerSystem {
-		return []string{"is PID 1 systemd, and may this user reach /run/dbus/system_bus_socket? ask: unitward doctor"}
+		return []string{"is PID 1 systemd, and may this user reach /run/dbus/system_bus_socket?", "unitward doctor says what works here"}
 	}
-	return []string{"a user manager runs while the user is logged in or lingers (loginctl enable-linger), and its bus needs dbus-user-session; ask: unitward doctor"}
+	return []string{"a user manager runs while the user is logged in or lingers (loginctl enable-linger), and its bus needs dbus-user-session", "unitward doctor says what works here"}
 }
 
 // AccessError says that the manager refused.
@@ -115,6 +115,8 @@ func (e *AccessError) Hint() []string {
 type UnknownOutcomeError struct {
 	Op  string
 	Err error
+	// Job is the job whose record stays; empty where there is none.
+	Job string
 }
 
 func (e *UnknownOutcomeError) Error() string {
@@ -122,6 +124,14 @@ func (e *UnknownOutcomeError) Error() string {
 }
 
 func (e *UnknownOutcomeError) Unwrap() error { return e.Err }
+
+// Hint proposes the way out.
+func (e *UnknownOutcomeError) Hint() []string {
+	if e.Job == "" {
+		return nil
+	}
+	return []string{"look at it with: unitward verify " + e.Job}
+}
 
 // PropertyError says that the manager refused a property of the unit.
 type PropertyError struct {

@@ -2,7 +2,9 @@ package unit
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
@@ -61,7 +63,11 @@ func ParseName(s string) (string, error) {
 		case c == '\\' && i+3 < len(name) && name[i+1] == 'x' && isHex(name[i+2]) && isHex(name[i+3]):
 			i += 3
 		default:
-			return bad("it has the byte %q", string(rune(c)))
+			r, size := utf8.DecodeRuneInString(name[i:])
+			if size > 1 {
+				return bad("it has the character %q", r)
+			}
+			return bad("it has the byte %s", strconv.Quote(name[i:i+1]))
 		}
 	}
 	return name, nil

@@ -52,8 +52,9 @@ func TestParseName(t *testing.T) {
 		{"a\nb", "", `byte "\n"`},
 		{"a\x00", "", `byte "\x00"`},
 		{"a\x7f", "", `byte "\x7f"`},
-		{"ä", "", "byte"},
-		{"\xff", "", "byte"},
+		{"ä", "", `character 'ä'`},
+		{"\xff", "", `byte "\xff"`},
+		{"a\xe4b", "", `byte "\xe4"`}, // an ä in Latin-1
 		{`a\`, "", "byte"},
 		{`a\x`, "", "byte"},
 		{`a\x2`, "", "byte"},

@@ -178,7 +178,7 @@ func TestErrorsAreOneLineWithHints(t *testing.T) {
 		&NotFoundError{"foo", "/d"}, &ExistsError{"foo", StateRunning}, &UnitExistsError{"foo.service", ManagerUser},
 		&NoManagerError{Manager: ManagerSystem}, &NoManagerError{ManagerUser, []string{"/a: no", "/b: no"}},
 		&AccessError{"start foo", ManagerSystem, "org.x", "no"}, &AccessError{Op: "start foo", Manager: ManagerUser},
-		&UnknownOutcomeError{"start foo", &NotFoundError{}}, &PropertyError{"foo.service", 257, "bad"}, &IdentityError{"foo", "d"},
+		&UnknownOutcomeError{Op: "start foo", Err: &NotFoundError{}}, &UnknownOutcomeError{Op: "start foo", Err: &NotFoundError{}, Job: "foo"}, &PropertyError{"foo.service", 257, "bad"}, &IdentityError{"foo", "d"},
 		&EndedError{"stop", "foo"}, &StartError{Unit: "foo", Detail: "d"}, &StartError{Unit: "foo", Step: "EXEC"}, &LimitsError{},
 	} {
 		if s := err.Error(); !strings.HasPrefix(s, "cannot ") || strings.Contains(s, "\n") {

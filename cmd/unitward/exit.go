@@ -15,7 +15,7 @@ import (
 const (
 	exitOK = 0
 	// exitUnconfirmed: the job ended, or a verdict was asked for, and the
-	// proof is missing.
+	// proof is missing; or a job was started and that could not be told.
 	exitUnconfirmed = 123
 	// exitTimeout: --timeout ended the job, or the wait.
 	exitTimeout = 124
@@ -65,6 +65,21 @@ func fail(err error, asJSON bool, s streams) int {
 	if errors.As(err, &status) {
 		return status.status
 	}
+	var aborted *abortedError
+	if errors.As(err, &aborted) {
+		return exitSignal + aborted.signal
+	}
+	printError(s.Err, err)
+	o := objectOf(err)
+	if asJSON {
+		_ = printJSON(s.Out, o)
+	}
+	return o.Error.Status
+}
+
+// objectOf is an error as JSON has it, with the exit status that it stands
+// for.
+func objectOf(err error) errorObject {
 	code := exitError
 	var start *unit.StartError
 	if errors.As(err, &start) {
@@ -74,11 +89,7 @@ func fail(err error, asJSON bool, s streams) int {
 	if errors.As(err, &unknown) {
 		code = exitUnconfirmed // 125 would say that nothing ran
 	}
-	printError(s.Err, err)
-	if asJSON {
-		_ = printJSON(s.Out, errorObject{errorBody{Message: err.Error(), Hints: hints(err), Status: code}})
-	}
-	return code
+	return errorObject{errorBody{Message: err.Error(), Hints: hints(err), Status: code}}
 }
 
 type errorObject struct {

@@ -177,7 +177,7 @@ func TestPrintReport(t *testing.T) {
 		{(&unit.Record{Name: "foo", Command: []string{"x"}}).StartFailed(at, "no such file"), []string{"settled, start-failed\n", "ended  "}},
 	} {
 		var b strings.Builder
-		if err := printReport(&b, c.rep, true); err != nil {
+		if err := printReport(&b, c.rep, "", true); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range c.want {

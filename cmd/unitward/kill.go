@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"github.com/unitward/unitward/unit"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/launch"
 	"github.com/unitward/unitward/verify"
 )
@@ -32,7 +32,7 @@ func (a *app) killCommand() *cobra.Command {
 		if who != string(unit.WhoMain) && who != string(unit.WhoAll) {
 			return usage("cannot use --who %s: main or all is expected", quote(who))
 		}
-		return a.each(args, func(ctx context.Context, j *launch.Job) error {
+		return a.each(args, func(ctx context.Context, _ *jobs, j *launch.Job) error {
 			return j.Signal(ctx, unit.Who(who), n)
 		})
 	}
@@ -62,28 +62,7 @@ func (a *app) freezer(verb, short string, do func(*launch.Job, context.Context) 
 		Args:              names,
 		ValidArgsFunction: a.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.each(args, func(ctx context.Context, j *launch.Job) error { return do(j, ctx) })
+			return a.each(args, func(ctx context.Context, _ *jobs, j *launch.Job) error { return do(j, ctx) })
 		},
 	}
-}
-
-// each does something to each job and ends at the first error.
-func (a *app) each(args []string, do func(context.Context, *launch.Job) error) error {
-	ctx := context.Background()
-	l, err := a.launcher()
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	jobs, err := openAll(ctx, l, args)
-	defer closeAll(jobs)
-	if err != nil {
-		return err
-	}
-	for _, j := range jobs {
-		if err := do(ctx, j); err != nil {
-			return err
-		}
-	}
-	return nil
 }

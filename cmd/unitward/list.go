@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/launch"
 )
 
 func (a *app) listCommand() *cobra.Command {
@@ -37,32 +39,78 @@ func (a *app) list(owner string, all bool) error {
 	if err != nil {
 		return err
 	}
-	reports := []unit.Report{}
+	rows := []row{}
 	for _, name := range found {
-		j, err := l.Open(ctx, name)
-		if err != nil {
-			printError(a.Err, err) // one bad record hides no other job
-			continue
+		r, shown := a.row(ctx, l, name, owner, all)
+		if shown {
+			rows = append(rows, r)
 		}
-		sealed := j.Record().Sealed != nil
-		if owner == "" || j.Record().Owner == owner {
-			if rep, err := j.Look(ctx); err != nil {
-				printError(a.Err, err)
-			} else if all || !sealed {
-				reports = append(reports, rep)
-			}
-		}
-		j.Close()
 	}
 	if a.json {
-		return printJSON(a.Out, reports)
+		objects := make([]any, len(rows))
+		for i, r := range rows {
+			if objects[i] = r.rep; r.bad != nil {
+				objects[i] = r.bad
+			}
+		}
+		return printJSON(a.Out, objects)
 	}
 	w := tabwriter.NewWriter(a.Out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tSTATE\tRESULT\tAGE\tPID\tCOMMAND")
-	for _, r := range reports {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.State, result(r), age(r), pid(r), commandLine(r.Command, 48))
+	for _, r := range rows {
+		if r.bad != nil {
+			// One bad record hides no other job.
+			fmt.Fprintf(a.Err, "unitward: %s\n", r.bad.Error.Message)
+			continue
+		}
+		state := string(r.rep.State)
+		if r.foreign != "" {
+			state = "foreign"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.rep.Name, state, result(*r.rep), age(*r.rep), pid(*r.rep), commandLine(r.rep.Command, 48))
 	}
 	return w.Flush()
+}
+
+// row is a job in a list.
+type row struct {
+	// rep is nil where bad is not.
+	rep *unit.Report
+	bad *badRecord
+	// foreign says whose record it is, when it is not ours.
+	foreign string
+}
+
+// badRecord is a job whose record cannot be used.
+type badRecord struct {
+	Name string `json:"name"`
+	errorObject
+}
+
+// row looks at one job; shown is false for one that was not asked for.
+func (a *app) row(ctx context.Context, l *launch.Launcher, name, owner string, all bool) (r row, shown bool) {
+	bad := func(err error) (row, bool) { return row{bad: &badRecord{name, objectOf(err)}}, true }
+	j, err := l.Open(ctx, name)
+	var gone *unit.NotFoundError
+	switch {
+	case errors.As(err, &gone):
+		return r, false // it was dropped meanwhile
+	case err != nil:
+		return bad(err)
+	}
+	defer j.Close()
+	sealed := j.Record().Sealed != nil
+	if owner != "" && j.Record().Owner != owner || sealed && !all {
+		return r, false
+	}
+	rep, err := j.Look(ctx)
+	if !looked(rep) {
+		return bad(err)
+	}
+	if !a.json {
+		a.warn(err)
+	}
+	return row{rep: &rep, foreign: j.Foreign()}, true
 }
 
 func age(r unit.Report) string {

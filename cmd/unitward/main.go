@@ -3,11 +3,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime"
 	"time"
 
+	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/unit/launch"
 	"github.com/unitward/unitward/unit/store"
@@ -30,6 +33,7 @@ func enter(args []string) int {
 		case launch.TendVerb:
 			return launch.Tend(args[2], os.Getenv)
 		case launch.KeepVerb:
+			keeper.ReadCaller()
 			self, err := os.Executable()
 			if err == nil {
 				err = launch.RunKeeper(args[2], self, os.Geteuid())
@@ -39,6 +43,7 @@ func enter(args []string) int {
 			}
 			return 0
 		case launch.RecordVerb:
+			keeper.ReadCaller() // the mask it is started with is the job's
 			if err := store.RecordExit(args[2], os.Getenv, time.Now()); err != nil {
 				fmt.Fprintln(os.Stderr, "unitward:", err)
 				return 1
@@ -47,4 +52,10 @@ func enter(args []string) int {
 		}
 	}
 	return execute(args[1:], streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+}
+
+// gone is true when a process that was recorded is known to have ended.
+func gone(p unit.Process) bool {
+	started, err := keeper.StartTime(p.PID)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && started != p.StartTime
 }

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,17 +30,19 @@ type jobOptions struct {
 	properties, setenv            []string
 	cleanEnv                      bool
 	dir, uid, gid                 string
-	nice                          int
+	nice                          wholeNumber
 	timeout, grace, killSignal    string
 	leftovers, lifetime           string
 	owner                         string
-	ownerPID                      int
+	ownerPID                      wholeNumber
 	key, detachAfter              string
 	memoryMax, tasksMax, cpuQuota string
 	requireLimits                 bool
 	stdin, output                 string
 	outputMax, onOutputMax        string
 	report                        string
+	// search is the environment in which the command is looked for.
+	search []string
 }
 
 func (o *jobOptions) register(cmd *cobra.Command, lifetime unit.Lifetime, stdin unit.Input, output unit.Output) {
@@ -59,14 +64,14 @@ func (o *jobOptions) register(cmd *cobra.Command, lifetime unit.Lifetime, stdin 
 	f.BoolP("same-dir", "d", false, "run here, which is the default")
 	f.StringVar(&o.uid, "uid", "", "run as `USER`")
 	f.StringVar(&o.gid, "gid", "", "run as `GROUP`")
-	f.IntVar(&o.nice, "nice", 0, "run with this nice `LEVEL`, -20 to 19")
+	f.Var(&o.nice, "nice", "run with this nice `LEVEL`, -20 to 19")
 	f.StringVar(&o.timeout, "timeout", "", "end the job after `TIME`, such as 90s or 5min")
 	f.StringVar(&o.grace, "grace", "10s", "wait `TIME` between TERM and KILL")
 	f.StringVar(&o.killSignal, "kill-signal", "TERM", "stop with `SIGNAL` first")
 	f.StringVar(&o.leftovers, "leftovers", string(unit.LeftoversKill), "what to do with processes that outlive the main one: `kill|wait|keep`")
-	f.StringVar(&o.lifetime, "lifetime", string(lifetime), "end the job with the `call|owner`, or let it be detached")
+	f.StringVar(&o.lifetime, "lifetime", string(lifetime), "what ends the job when it does not end by itself: `call|owner|detached`")
 	f.StringVar(&o.owner, "owner", "", "label the job with its owner's `LABEL`")
-	f.IntVar(&o.ownerPID, "owner-pid", 0, "with --lifetime owner: end the job when process `PID` ends")
+	f.Var(&o.ownerPID, "owner-pid", "with --lifetime owner: end the job when process `PID` ends")
 	f.StringVar(&o.key, "key", "", "return the job that was started with the same `KEY` instead, while it is not settled")
 	f.StringVar(&o.memoryMax, "memory-max", "", "limit the memory of the whole job to `BYTES`, such as 512M")
 	f.StringVar(&o.tasksMax, "tasks-max", "", "limit the number of tasks of the whole job to `N`")
@@ -89,26 +94,20 @@ func (o *jobOptions) register(cmd *cobra.Command, lifetime unit.Lifetime, stdin 
 	}
 }
 
-// spec checks the options and turns them into a job.
-func (o *jobOptions) spec(cmd *cobra.Command, command []string) (*unit.Spec, error) {
+// spec checks the options and turns them into a job, which inherits from
+// caller.
+func (o *jobOptions) spec(cmd *cobra.Command, caller keeper.Caller, command []string) (*unit.Spec, error) {
 	if len(command) == 0 {
 		return nil, &usageError{"cannot " + cmd.Name() + ": no command was given", cmd.UseLine()}
 	}
-	caller := keeper.ReadCaller()
 	s := &unit.Spec{
 		Command: command, Umask: caller.Umask, Rlimits: caller.Rlimits, Slice: o.slice, Description: o.description,
-		Properties: o.properties, UID: o.uid, GID: o.gid, Owner: o.owner, OwnerPID: o.ownerPID, Key: o.key, RequireLimits: o.requireLimits,
+		Properties: o.properties, UID: o.uid, GID: o.gid, Owner: o.owner, OwnerPID: o.ownerPID.n, Key: o.key, RequireLimits: o.requireLimits,
 	}
-	for _, step := range []func(*unit.Spec) error{o.place, o.times, o.policies, o.limits, o.process} {
+	for _, step := range []func(*unit.Spec) error{o.place, o.times, o.policies, o.limits, o.environment, o.priority} {
 		if err := step(s); err != nil {
 			return nil, err
 		}
-	}
-	if cmd.Flags().Changed("nice") {
-		if o.nice < -20 || o.nice > 19 {
-			return nil, usage("cannot use --nice %d: a level from -20 to 19 is expected", o.nice)
-		}
-		s.Nice = &o.nice
 	}
 	return s, nil
 }
@@ -249,10 +248,10 @@ func (o *jobOptions) policies(s *unit.Spec) (err error) {
 			return usage("cannot use --%s %s: one of %s is expected", c.option, quote(c.value), strings.Join(c.allowed, ", "))
 		}
 	}
-	if s.Lifetime == unit.LifetimeOwner && o.ownerPID <= 0 {
+	if s.Lifetime == unit.LifetimeOwner && o.ownerPID.n <= 0 {
 		return &usageError{"cannot use --lifetime owner: no owner was named", "name its process with --owner-pid"}
 	}
-	if s.Lifetime != unit.LifetimeOwner && o.ownerPID != 0 {
+	if s.Lifetime != unit.LifetimeOwner && o.ownerPID.n != 0 {
 		return &usageError{"cannot use --owner-pid: the job's lifetime is " + o.lifetime, "add --lifetime owner"}
 	}
 	return nil
@@ -274,13 +273,16 @@ func (o *jobOptions) limits(s *unit.Spec) error {
 	return err
 }
 
-// process decides environment, directory and executable.
-func (o *jobOptions) process(s *unit.Spec) (err error) {
+// environment decides the job's environment.
+func (o *jobOptions) environment(s *unit.Spec) error {
 	var set []string
 	for _, kv := range o.setenv {
 		name, _, assigned := strings.Cut(kv, "=")
-		if name == "" || strings.ContainsRune(kv, 0) {
+		switch {
+		case name == "":
 			return usage("cannot use --setenv %s: NAME or NAME=VALUE is expected", quote(kv))
+		case name == unit.JobVariable:
+			return usage("cannot use --setenv %s: unitward sets it to the job's name", quote(kv))
 		}
 		if !assigned {
 			value, ok := os.LookupEnv(name)
@@ -292,33 +294,76 @@ func (o *jobOptions) process(s *unit.Spec) (err error) {
 		set = append(set, kv)
 	}
 	s.Env = unit.Environ(os.Environ(), set, o.cleanEnv)
+	o.search = s.Env
+	if o.cleanEnv {
+		o.search = unit.Environ(os.Environ(), set, false)
+	}
+	return nil
+}
+
+func (o *jobOptions) priority(s *unit.Spec) error {
+	if !o.nice.given {
+		return nil
+	}
+	if o.nice.n < -20 || o.nice.n > 19 {
+		return usage("cannot use --nice %d: a level from -20 to 19 is expected", o.nice.n)
+	}
+	s.Nice = &o.nice.n
+	return nil
+}
+
+// locate finds directory and executable. What is wrong here is not the command
+// line: there is nothing to run, or nowhere.
+func (o *jobOptions) locate(s *unit.Spec) (err error) {
 	if s.Dir, err = workingDirectory(o.dir); err != nil {
 		return err
 	}
-	search := s.Env
-	if o.cleanEnv {
-		search = unit.Environ(os.Environ(), set, false)
-	}
-	s.Path, err = launch.Resolve(s.Command[0], s.Dir, search)
+	s.Path, err = launch.Resolve(s.Command[0], s.Dir, o.search)
 	return err
 }
 
 func workingDirectory(asked string) (string, error) {
 	dir, err := filepath.Abs(asked)
 	if err != nil {
-		return "", usage("cannot find the working directory: %v", err)
+		return "", fmt.Errorf("cannot find the working directory: %w", err)
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
-		return "", usage("cannot use the working directory: %v", err)
+		return "", fmt.Errorf("cannot use the working directory: %w", err)
 	}
 	if !info.IsDir() {
-		return "", usage("cannot use the working directory %s: it is not a directory", dir)
+		return "", fmt.Errorf("cannot use the working directory: %w", &os.PathError{Op: "enter", Path: dir, Err: syscall.ENOTDIR})
 	}
 	return dir, nil
 }
 
 func quote(s string) string { return strconv.Quote(s) }
+
+// wholeNumber is the value of an option that takes one.
+type wholeNumber struct {
+	n     int
+	given bool
+}
+
+// Set reads the number. That the text is no number is said by who calls it.
+func (w *wholeNumber) Set(s string) (err error) {
+	w.given = true
+	if w.n, err = strconv.Atoi(s); err != nil {
+		return errors.New("a whole number is expected")
+	}
+	return nil
+}
+
+// Type is what help says of an option without a word for its value.
+func (w *wholeNumber) Type() string { return "number" }
+
+// String is the value as help shows it, which has none to show.
+func (w *wholeNumber) String() string {
+	if !w.given {
+		return ""
+	}
+	return strconv.Itoa(w.n)
+}
 
 func signalNumber(name string) int {
 	n, _ := verify.SignalNumber(name)

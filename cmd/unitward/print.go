@@ -66,7 +66,9 @@ func commandLine(command []string, limit int) string {
 	return line
 }
 
-func printReport(w io.Writer, r unit.Report, separate bool) error {
+// printReport prints a report. foreign says whose record it is, when it is not
+// ours; separate puts a line before it.
+func printReport(w io.Writer, r unit.Report, foreign string, separate bool) error {
 	var b strings.Builder
 	if separate {
 		b.WriteByte('\n')
@@ -76,6 +78,9 @@ func printReport(w io.Writer, r unit.Report, separate bool) error {
 	}
 	fmt.Fprintf(&b, "%s - %s\n", r.Name, commandLine(r.Command, 100))
 	line("state", "%s", stateLine(r))
+	if foreign != "" {
+		line("foreign", "%s", foreign)
+	}
 	switch r.Isolation {
 	case verify.IsolationService, verify.IsolationScope:
 		line("unit", "%s (%s manager)", r.Unit, r.Manager)
@@ -114,6 +119,9 @@ func printReport(w io.Writer, r unit.Report, separate bool) error {
 			held = "applied"
 		}
 		line("limit", "%s=%s: %s, %s", l.Name, l.Asked, held, l.Found)
+	}
+	if r.Stop.By != nil {
+		line("stop", "by %s", *r.Stop.By)
 	}
 	for _, s := range r.Stop.Steps {
 		line("step", "%s at %s", s.Action, s.At.Local().Format(time.TimeOnly))

@@ -72,12 +72,7 @@ func (a *app) reapCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&orphans, "orphans", false, "stop and drop every job whose owner or launcher is gone, detached ones too")
 	cmd.Flags().StringVar(&owner, "owner", "", "stop and drop the jobs with this owner's `LABEL`")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if cmd.Flags().Changed("owner") && owner == "" {
-			return usage("cannot use --owner %s: a label is expected", quote(owner))
-		}
-		return a.reap(orphans, owner)
-	}
+	cmd.RunE = func(*cobra.Command, []string) error { return a.reap(orphans, owner) }
 	return cmd
 }
 

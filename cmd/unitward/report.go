@@ -16,8 +16,11 @@ type reportSink struct{ f *os.File }
 // openReport opens the target before anything runs, so that a wrong one is an
 // error with nothing to undo.
 func openReport(target string) (reportSink, error) {
-	if target == "" {
+	switch target {
+	case "":
 		return reportSink{}, nil
+	case "-":
+		return reportSink{}, &usageError{`cannot use --report "-": standard output is the job's`, "name a file (./- is one of that name), or an open descriptor, such as fd:2"}
 	}
 	if fd, ok := strings.CutPrefix(target, "fd:"); ok {
 		n, err := strconv.ParseUint(fd, 10, 16)

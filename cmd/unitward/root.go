@@ -1,11 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/unit/launch"
 	"github.com/unitward/unitward/unit/store"
 )
@@ -16,11 +20,13 @@ type app struct {
 	stateDir string
 	json     bool
 	quiet    bool
+	// caller is what a job inherits.
+	caller keeper.Caller
 }
 
 // execute runs one command line and returns the exit status.
 func execute(args []string, s streams) int {
-	a := &app{streams: s}
+	a := &app{streams: s, caller: keeper.ReadCaller()}
 	root := a.root(args)
 	root.SetArgs(args)
 	root.SetIn(s.In)
@@ -45,36 +51,89 @@ func (a *app) verbs() map[string]func() *cobra.Command {
 // root is the command line's top. A verb that comes first is all that is made:
 // making the others takes longer than running one of them.
 func (a *app) root(args []string) *cobra.Command {
+	version := false
 	root := &cobra.Command{
-		Use:   "unitward",
+		Use:   "unitward VERB",
 		Short: "Run jobs as systemd units, and prove when they have ended",
 		Long: "unitward starts a command as a systemd transient unit and says when, and on\n" +
 			"what evidence, all of it has ended.",
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		DisableFlagsInUseLine: true,
+		SilenceErrors:         true,
+		SilenceUsage:          true,
+		PersistentPreRunE:     func(cmd *cobra.Command, _ []string) error { return checkValues(cmd) },
 		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && version {
+				return nil
+			}
 			if len(args) > 0 {
 				return &usageError{"cannot run the verb " + quote(args[0]) + ": there is none of that name", "unitward --help lists them; a command to run goes after: unitward run --"}
 			}
 			return &usageError{"cannot do anything: no verb was given", "unitward --help lists them"}
 		},
-		RunE: func(*cobra.Command, []string) error { return nil },
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(a.Out, "unitward", versionOf(debug.ReadBuildInfo()))
+			return err
+		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &usageError{"cannot read the options: " + err.Error(), cmd.CommandPath() + " --help lists them"}
-	})
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(a.helpCommand())
+	root.Flags().BoolVar(&version, "version", false, "print the version")
 	root.PersistentFlags().StringVar(&a.stateDir, "state-dir", "", "keep records in `DIR` (default $UNITWARD_STATE_DIR, or by user)")
-	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON, and an error as JSON too")
 	verbs := a.verbs()
 	if len(args) > 0 && verbs[args[0]] != nil {
-		root.AddCommand(verbs[args[0]]())
+		add(root, verbs[args[0]]())
 		return root
 	}
 	for _, verb := range verbs {
-		root.AddCommand(verb()) // cobra sorts them
+		add(root, verb()) // cobra sorts them
 	}
 	return root
+}
+
+// add adds a verb, whose Use line says all of its use.
+func add(root, verb *cobra.Command) {
+	verb.DisableFlagsInUseLine = true
+	root.AddCommand(verb)
+}
+
+// helpCommand is cobra's, which takes a verb that is none for no mistake.
+func (a *app) helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:                   "help [VERB]",
+		Short:                 "Help about any verb",
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			verb, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return &usageError{"cannot help with " + quote(strings.Join(args, " ")) + ": there is no such verb", "unitward --help lists them"}
+			}
+			verb.InitDefaultHelpFlag()
+			return verb.Help()
+		},
+	}
+}
+
+// versionOf is the version that the Go command wrote down: a module's, or the
+// revision that was built.
+func versionOf(info *debug.BuildInfo, ok bool) string {
+	if !ok {
+		return "of an unknown version"
+	}
+	version := info.Main.Version
+	if version == "" {
+		version = "(devel)"
+	}
+	if version != "(devel)" {
+		return version
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return version + " " + s.Value
+		}
+	}
+	return version
 }
 
 // launcher opens the state directory. The caller closes it.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -114,18 +116,16 @@ func TestUsage(t *testing.T) {
 		{"run --lifetime owner true", "no owner was named"},
 		{"run --owner-pid 1 true", "add --lifetime owner"},
 		{"run --stdin x true", "one of null, inherit"},
-		{"run --output x true", "one of inherit, journal, null"},
+		{"run --output x true", "one of capture, inherit, journal, null"},
 		{"run --nice 20 true", "-20 to 19"},
 		{"run --nice -21 true", "-20 to 19"},
-		{"run --nice x true", "invalid argument"},
+		{"run --nice x true", "a whole number is expected"},
 		{"run --memory-max x true", "MemoryMax"},
 		{"run --tasks-max x true", "TasksMax"},
 		{"run --cpu-quota x true", "CPUQuota"},
 		{"run -p NoSuchThing=1 true", "NoSuchThing"},
 		{"run -E =x true", "NAME=VALUE"},
 		{"run -E NOT_SET_ANYWHERE true", "no such variable"},
-		{"run --working-directory /nonexistent true", "no such file"},
-		{"run --working-directory /dev/null true", "not a directory"},
 		{"run --report fd:x true", "number is expected"},
 		{"start", "no command was given"},
 		{"start --lifetime call true", "it would end with this command"},
@@ -145,6 +145,16 @@ func TestUsage(t *testing.T) {
 		{"verify a b", "one job at a time"},
 		{"list x", "no arguments"},
 		{"doctor x", "no arguments"},
+		{"help nope", `help with "nope"`},
+		{"help run nope", `help with "run nope"`},
+		{"run --user=x true", "yes or no is expected"},
+		{"run --owner-pid x true", "a whole number is expected"},
+		{"run --report - true", "standard output is the job's"},
+		{"run -E UNITWARD_JOB=x true", "unitward sets it"},
+		{"run -E UNITWARD_JOB true", "unitward sets it"},
+		{"run -u a\xff true", `\xff`},
+		{"run --description \xff true", "not valid UTF-8"},
+		{"run --owner a\xff true", "not valid UTF-8"},
 	} {
 		status, out, errs := do(t, strings.Fields(c.args)...)
 		lines := strings.Split(strings.TrimSuffix(errs, "\n"), "\n")
@@ -159,6 +169,68 @@ func TestUsage(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(filepath.Join(state, "jobs")); len(entries) != 0 {
 		t.Errorf("a mistake left %v", entries)
+	}
+}
+
+// A value that was given and is empty is a mistake, whatever the option.
+func TestEmptyValues(t *testing.T) {
+	state := alone(t)
+	checked := 0
+	takesValue := regexp.MustCompile(`(?m)^ .*--([a-z-]+) [^ ]`)
+	for _, name := range verbs {
+		_, help, _ := do(t, name, "--help")
+		for _, m := range takesValue.FindAllStringSubmatch(help, -1) {
+			option := "--" + m[1]
+			args := []string{name, option, "", "true"}
+			if name == "list" || name == "doctor" {
+				args = args[:3]
+			}
+			checked++
+			status, out, errs := do(t, args...)
+			if status != exitError || out != "" || !strings.HasPrefix(errs, "unitward: cannot ") || !strings.Contains(errs, strings.TrimPrefix(option, "--")) {
+				t.Errorf("%q: status %d, %q, %q", args, status, out, errs)
+			}
+		}
+	}
+	if checked < 40 {
+		t.Errorf("only %d options were tried", checked)
+	}
+	if exists(state) {
+		t.Error("a mistake left something")
+	}
+}
+
+func TestVersion(t *testing.T) {
+	alone(t)
+	if status, out, errs := do(t, "--version"); status != 0 || errs != "" || !strings.HasPrefix(out, "unitward ") || strings.Count(out, "\n") != 1 {
+		t.Errorf("--version: %d, %q, %q", status, out, errs)
+	}
+	for want, info := range map[string]*debug.BuildInfo{
+		"v1.2.3":     {Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}}},
+		"(devel) ab": {Main: debug.Module{Version: "(devel)"}, Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "ab"}}},
+		"(devel)":    {},
+	} {
+		if got := versionOf(info, true); got != want {
+			t.Errorf("versionOf = %q, want %q", got, want)
+		}
+	}
+	if got := versionOf(nil, false); got == "" {
+		t.Error("no build info, no version")
+	}
+}
+
+func TestUsageLines(t *testing.T) {
+	alone(t)
+	for _, verb := range append([]string{"help"}, verbs...) {
+		if _, out, _ := do(t, verb, "--help"); strings.Contains(out, "[flags]") || !strings.Contains(out, "\n  unitward "+verb) {
+			t.Errorf("%s:\n%s", verb, out)
+		}
+		if status, out, errs := do(t, "help", verb); status != 0 || errs != "" || !strings.Contains(out, "\n  unitward "+verb) {
+			t.Errorf("help %s: %d, %q\n%s", verb, status, errs, out)
+		}
+	}
+	if _, out, _ := do(t, "help"); strings.Contains(out, "[flags]") || !strings.Contains(out, "--version") {
+		t.Errorf("help:\n%s", out)
 	}
 }
 
@@ -182,7 +254,7 @@ func TestWithoutAManager(t *testing.T) {
 	for _, verb := range []string{"run", "start"} {
 		status, out, errs := do(t, verb, "--user", "-u", "foo", "--", "true")
 		lines := strings.Split(errs, "\n")
-		if status != exitError || out != "" || len(lines) != 3 || !strings.HasPrefix(lines[0], "unitward: cannot reach the user manager: ") ||
+		if status != exitError || out != "" || len(lines) != 4 || !strings.HasPrefix(lines[0], "unitward: cannot reach the user manager: ") ||
 			!strings.HasPrefix(lines[1], "hint: ") || !strings.Contains(lines[0], "/bus: no such file or directory") {
 			t.Errorf("%s: status %d, %q, %q", verb, status, out, errs)
 		}
@@ -192,7 +264,7 @@ func TestWithoutAManager(t *testing.T) {
 	}
 	status, out, _ := do(t, "--json", "run", "--user", "--", "true")
 	var o struct{ Error errorBody }
-	if err := json.Unmarshal([]byte(out), &o); err != nil || status != exitError || o.Error.Status != exitError || len(o.Error.Hints) != 1 {
+	if err := json.Unmarshal([]byte(out), &o); err != nil || status != exitError || o.Error.Status != exitError || len(o.Error.Hints) != 2 {
 		t.Errorf("as JSON: %d, %s, %v", status, out, err)
 	}
 }
@@ -237,7 +309,7 @@ func TestSettledJob(t *testing.T) {
 		status int
 		says   string
 	}{
-		{"wait foo", 3, ""}, {"wait --for exit foo.service", 3, ""}, {"wait foo foo", 123, ""}, {"status foo", 0, "settled, failed (3)"},
+		{"wait foo", 3, ""}, {"wait --for exit foo.service", 3, ""}, {"wait foo foo.service", 3, ""}, {"status foo", 0, "settled, failed (3)"},
 		{"verify foo", 0, "foo: confirmed: failed (3)"}, {"stop foo", 0, "foo: had already ended, failed (3)"}, {"stop -q foo", 0, ""},
 		{"list --all", 0, "failed (3)"}, {"list", 0, "NAME"}, {"list --all --owner s2", 0, "NAME"},
 		{"verify --json foo", 0, `"confirmed":true`}, {"status --json foo", 0, `"state":"settled"`},
@@ -257,19 +329,81 @@ func TestSettledJob(t *testing.T) {
 	}
 }
 
+// sealed makes a settled job, whose record change may change.
+func sealed(t *testing.T, state, name string, change func(*unit.Record)) {
+	t.Helper()
+	s, err := store.Open(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	machine, _ := os.ReadFile("/etc/machine-id")
+	rec := &unit.Record{Schema: unit.RecordSchema, Name: name, Command: []string{"false"}}
+	rec.Identity.Host, rec.Identity.UID = strings.TrimSpace(string(machine)), os.Geteuid()
+	rec.Sealed = &unit.Report{Schema: unit.ReportSchema, Name: name, State: unit.StateSettled, Confirmed: true, Reason: ptr(unit.ReasonFailed), Exit: exited(3)}
+	if change != nil {
+		change(rec)
+	}
+	e, err := s.Create(rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Close()
+}
+
+// What is wrong in the directory of jobs is said in one line each, and hides
+// no job.
 func TestBadRecordHidesNoOther(t *testing.T) {
 	state := alone(t)
-	if err := os.MkdirAll(filepath.Join(state, "jobs", "bad"), 0o700); err != nil {
-		t.Fatal(err)
+	sealed(t, state, "good", nil)
+	sealed(t, state, "elsewhere", func(r *unit.Record) { r.Identity.Host = "another" })
+	sealed(t, state, "running", func(r *unit.Record) { r.Identity.Host, r.Sealed = "another", nil })
+	jobs := filepath.Join(state, "jobs")
+	for name, err := range map[string]error{
+		"bad":     os.Mkdir(filepath.Join(jobs, "bad"), 0o700),
+		"content": os.WriteFile(filepath.Join(jobs, "bad", "job.json"), []byte("{"), 0o600),
+		"renamed": os.Rename(filepath.Join(jobs, "good"), filepath.Join(jobs, "renamed")),
+		"stray":   os.WriteFile(filepath.Join(jobs, "stray"), nil, 0o600),
+		"link":    os.Symlink("/etc", filepath.Join(jobs, "link")),
+	} {
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
 	}
-	if err := os.WriteFile(filepath.Join(state, "jobs", "bad", "job.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
+	sealed(t, state, "good", nil)
+	says := map[string]string{
+		"bad": "cannot believe the record", "renamed": `speaks of job "good"`, "stray": "it is not a directory", "link": "it is not a directory",
 	}
-	status, out, errs := do(t, "list")
-	if status != 0 || !strings.HasPrefix(out, "NAME") || !strings.Contains(errs, "cannot believe the record") {
-		t.Errorf("list: %d, %q, %q", status, out, errs)
+	status, out, errs := do(t, "list", "--all")
+	if status != 0 || strings.Count(errs, "\n") != len(says) || strings.Count(out, "foreign") != 2 || strings.Count(out, "\n") != 4 {
+		t.Errorf("list: %d\n%s%s", status, out, errs)
 	}
-	if status, _, errs := do(t, "status", "bad"); status != exitError || !strings.Contains(errs, "cannot believe the record") {
-		t.Errorf("status: %d, %q", status, errs)
+	status, out, errs = do(t, "list", "--all", "--json")
+	var rows []struct {
+		Name, Host string
+		Error      *errorBody
+	}
+	if err := json.Unmarshal([]byte(out), &rows); err != nil || status != 0 || errs != "" || len(rows) != 3+len(says) {
+		t.Errorf("list --json: %d, %v, %q\n%s", status, err, errs, out)
+	}
+	for _, r := range rows {
+		if want := says[r.Name]; (r.Error != nil) != (want != "") || r.Error != nil && (!strings.Contains(r.Error.Message, want) || len(r.Error.Hints) != 1) {
+			t.Errorf("list --json: %+v, want %q", r, want)
+		}
+	}
+	for name, want := range says {
+		if status, _, errs := do(t, "status", name); status != exitError || !strings.Contains(errs, want) || strings.Contains(errs, "--state-dir") {
+			t.Errorf("status %s: %d, %q", name, status, errs)
+		}
+	}
+	for _, name := range []string{"elsewhere", "running"} {
+		if status, out, _ := do(t, "status", name); status != 0 || !strings.Contains(out, "the record is of host another, this is ") {
+			t.Errorf("status %s: %d, %q", name, status, out)
+		}
+	}
+	for _, verb := range []string{"kill", "stop", "pause"} {
+		if status, _, errs := do(t, verb, "running"); status != exitError || !strings.Contains(errs, "its identity changed: the record is of host another") {
+			t.Errorf("%s: %d, %q", verb, status, errs)
+		}
 	}
 }

@@ -15,11 +15,13 @@ func (a *app) runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [OPTIONS] [--] COMMAND [ARGUMENT...]",
 		Short: "Run a job in the foreground, until all of it has ended",
-		Long: "run starts COMMAND as a systemd service, forwards signals to it, and returns\n" +
-			"when it is proven that the command has ended and nothing of it is left. The\n" +
-			"exit status is the command's own, 128+N for signal N, 124 after --timeout, 123\n" +
-			"when the proof is missing, 125 when nothing could be run, 126 when the command\n" +
-			"cannot be executed and 127 when it was not found.",
+		Long: "run starts COMMAND as a job, forwards signals to it, and returns when it is\n" +
+			"proven that the command has ended and nothing of it is left. The exit status is\n" +
+			"the command's own, 128+N for signal N, 124 after --timeout, 123 when the proof\n" +
+			"is missing, 125 when nothing could be run, 126 when the command cannot be\n" +
+			"executed and 127 when it was not found.\n\n" +
+			"Standard output is the command's. With --json run adds nothing to it but an\n" +
+			"error, as its last line; the report goes to --report, also as fd:N.",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd, o, args) },
 	}
@@ -30,7 +32,7 @@ func (a *app) runCommand() *cobra.Command {
 }
 
 func (a *app) run(cmd *cobra.Command, o *jobOptions, args []string) error {
-	s, err := o.spec(cmd, args)
+	s, err := o.spec(cmd, a.caller, args)
 	if err != nil {
 		return err
 	}
@@ -39,40 +41,23 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, args []string) error {
 		return err
 	}
 	defer sink.Close()
-	l, err := a.launcher()
+	b, err := a.begin(s, o, sink)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	l.Connect(ctx, s)
-	sig := catchSignals()
-	defer sig.stop()
-	sig.starting(ctx, cancel)
-	j, err := l.Start(ctx, s, launch.Stdio{In: a.In, Out: a.Out, Err: a.Err})
-	if err != nil {
-		l.Close()
-		if n := sig.first(); n != 0 {
-			return &statusError{exitSignal + n}
-		}
-		return err
-	}
-	// The connection goes first: it takes every match and reference with it,
-	// which nobody need ask for one by one.
-	defer j.Close()
-	defer l.Close()
-	rep, err := a.stay(j, s, sig)
-	if err != nil {
-		return err
+	defer b.close()
+	// From here on the job has run, whatever else goes wrong: its code comes
+	// back, and 125 would say that nothing ran.
+	rep, err := a.stay(b, s)
+	a.warn(err)
+	if !looked(rep) {
+		return &statusError{exitUnconfirmed}
 	}
 	kept := s.Leftovers == unit.LeftoversKeep
-	if kept && !rep.Tree.Empty && !j.Joined() {
-		if err := j.Keep(); err != nil {
-			return err
-		}
+	if kept && !rep.Tree.Empty && !b.job.Joined() {
+		a.warn(b.job.Keep())
 	}
-	if err := sink.Write(rep); err != nil {
-		return err
-	}
+	a.warn(sink.Write(rep))
 	if s.DetachAfter > 0 && rep.Lifetime == unit.LifetimeDetached && !rep.Confirmed {
 		fmt.Fprintf(a.Err, "unitward: job %s goes on in the background\nhint: await it with: unitward wait %s\n", rep.Name, rep.Name)
 		return nil
@@ -86,13 +71,25 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, args []string) error {
 
 // stay waits for the job. One that another call has started is that call's:
 // it gets no signal of ours, and goes on when we end.
-func (a *app) stay(j *launch.Job, s *unit.Spec, sig *signals) (unit.Report, error) {
-	if !j.Joined() {
-		return sig.attend(j, s)
+func (a *app) stay(b *begun, s *unit.Spec) (unit.Report, error) {
+	if !b.job.Joined() {
+		return b.sig.attend(b.job, s)
 	}
-	sig.first()
-	sig.stop()
-	return j.Wait(context.Background(), launch.FactSettled)
+	b.sig.first()
+	b.sig.stop()
+	return b.job.Wait(context.Background(), launch.FactSettled)
+}
+
+// looked is true for the report of a look at a job, and not for the zero value
+// that comes with an error. A report that comes with one holds: what went wrong
+// is something else, such as to write it down.
+func looked(rep unit.Report) bool { return rep.Schema != "" }
+
+// warn says what went wrong beside what was asked for; nil is nothing.
+func (a *app) warn(err error) {
+	if err != nil {
+		printError(a.Err, err)
+	}
 }
 
 // explain says on stderr what an exit status cannot.

@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/unitward/unitward/unit"
-	"github.com/unitward/unitward/unit/launch"
 )
 
 func (a *app) startCommand() *cobra.Command {
@@ -15,9 +16,13 @@ func (a *app) startCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start [OPTIONS] [--] COMMAND [ARGUMENT...]",
 		Short: "Start a job in the background and print its name",
-		Long: "start starts COMMAND as a systemd service and returns once it was executed. The\n" +
-			"job goes on without its launcher; wait, status, stop and verify find it by the\n" +
-			"name that start prints.",
+		Long: "start starts COMMAND as a job and returns once it was executed. The job goes on\n" +
+			"without its launcher; wait, status, stop and verify find it by the name that\n" +
+			"start prints.\n\n" +
+			"The exit status is 0 when the job was started, 123 when it was, or may have been,\n" +
+			"and its name or report could not be given (standard error has the name), 125\n" +
+			"when nothing could be run, 126 when the command cannot be executed and 127 when\n" +
+			"it was not found.",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.start(cmd, o, args) },
 	}
@@ -27,7 +32,7 @@ func (a *app) startCommand() *cobra.Command {
 }
 
 func (a *app) start(cmd *cobra.Command, o *jobOptions, args []string) error {
-	s, err := o.spec(cmd, args)
+	s, err := o.spec(cmd, a.caller, args)
 	if err != nil {
 		return err
 	}
@@ -39,36 +44,57 @@ func (a *app) start(cmd *cobra.Command, o *jobOptions, args []string) error {
 		return err
 	}
 	defer sink.Close()
-	l, err := a.launcher()
+	b, err := a.begin(s, o, sink)
 	if err != nil {
 		return err
 	}
-	defer l.Close()
-	ctx, cancel := context.WithCancel(context.Background())
-	l.Connect(ctx, s)
-	sig := catchSignals()
-	defer sig.stop()
-	sig.starting(ctx, cancel)
-	j, err := l.Start(ctx, s, launch.Stdio{In: a.In, Out: a.Out, Err: a.Err})
-	if n := sig.first(); n != 0 && err != nil {
-		return &statusError{exitSignal + n}
+	defer b.close()
+	b.sig.first() // it runs, and a signal is for it no more
+	// The job runs, so an error from here on is not that of a start.
+	untold := a.tellStarted(b, s, sink)
+	if untold != nil {
+		fmt.Fprintf(a.Err, "unitward: job %s was started, but: %v\nhint: end it with: unitward stop %s\n", b.job.Name(), untold, b.job.Name())
+		return &statusError{exitUnconfirmed}
 	}
-	if err != nil {
+	return nil
+}
+
+// tellStarted says what is known of a job that was started: its name comes
+// before all else.
+func (a *app) tellStarted(b *begun, s *unit.Spec, sink reportSink) error {
+	if !a.json && !a.quiet {
+		if _, err := fmt.Fprintln(a.Out, b.job.Name()); err != nil {
+			return fmt.Errorf("cannot print its name: %w", err)
+		}
+		if s.Name == "" && perhapsClosed(a.Out) {
+			fmt.Fprintf(a.Err, "unitward: job %s was started; standard output is closed, or nowhere\n", b.job.Name())
+		}
+	}
+	if !a.json && sink.f == nil {
+		return nil
+	}
+	rep, err := b.job.Look(context.Background())
+	if !looked(rep) {
 		return err
 	}
-	defer j.Close()
-	rep, err := j.Look(context.Background())
-	if err != nil {
-		return err
+	a.warn(err)
+	if a.json {
+		if err := printJSON(a.Out, rep); err != nil {
+			return fmt.Errorf("cannot print its report: %w", err)
+		}
 	}
-	if err := sink.Write(rep); err != nil {
-		return err
+	return sink.Write(rep)
+}
+
+// perhapsClosed is true where this process may have been started without the
+// stream: Go's runtime opens /dev/null in the place of one that is closed, for
+// reading and writing (runtime/fds_unix.go). Others do so too, so it is no
+// error; a shell's >/dev/null is for writing alone.
+func perhapsClosed(f *os.File) bool {
+	var st unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR || st.Rdev != unix.Mkdev(1, 3) {
+		return false
 	}
-	switch {
-	case a.json:
-		return printJSON(a.Out, rep)
-	case !a.quiet:
-		_, err = fmt.Fprintln(a.Out, j.Name())
-	}
-	return err
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	return err == nil && flags&unix.O_ACCMODE == unix.O_RDWR
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/unitward/unitward/unit/launch"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -18,30 +20,17 @@ func (a *app) statusCommand() *cobra.Command {
 }
 
 func (a *app) status(args []string) error {
-	ctx := context.Background()
-	l, err := a.launcher()
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	jobs, err := openAll(ctx, l, args)
-	defer closeAll(jobs)
-	if err != nil {
-		return err
-	}
-	for i, j := range jobs {
+	shown := 0
+	return a.each(args, func(ctx context.Context, _ *jobs, j *launch.Job) error {
 		rep, err := j.Look(ctx)
-		if err != nil {
+		if !looked(rep) {
 			return err
 		}
+		a.warn(err)
 		if a.json {
-			err = printJSON(a.Out, rep)
-		} else {
-			err = printReport(a.Out, rep, i > 0)
+			return printJSON(a.Out, rep)
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		shown++
+		return printReport(a.Out, rep, j.Foreign(), shown > 1)
+	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/launch"
 )
 
 func (a *app) stopCommand() *cobra.Command {
@@ -36,41 +38,27 @@ func (a *app) stop(args []string, grace string) error {
 		}
 		asked = &d
 	}
-	ctx := context.Background()
-	l, err := a.launcher()
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	jobs, err := openAll(ctx, l, args)
-	defer closeAll(jobs)
-	if err != nil {
-		return err
-	}
-	status := exitOK
-	for _, j := range jobs {
+	return a.each(args, func(ctx context.Context, js *jobs, j *launch.Job) error {
 		d := j.Record().Grace
 		if asked != nil {
 			d = *asked
 		}
+		before := j.Record().Sealed != nil
 		rep, err := j.Stop(ctx, d)
-		if err != nil {
+		if err != nil && !rep.Confirmed {
 			return err
 		}
 		if !rep.Confirmed {
-			status = exitUnconfirmed
+			js.status(exitUnconfirmed)
 		}
-		if err := a.printStop(rep); err != nil {
-			return err
-		}
-	}
-	if status != exitOK {
-		return &statusError{status}
-	}
-	return nil
+		// It may have ended and not been written down.
+		return cmp.Or(a.printStop(rep, before), err)
+	})
 }
 
-func (a *app) printStop(rep unit.Report) error {
+// printStop says what a stop did; before is true when it came too late to do
+// anything.
+func (a *app) printStop(rep unit.Report, before bool) error {
 	switch {
 	case a.json:
 		return printJSON(a.Out, rep)
@@ -81,7 +69,7 @@ func (a *app) printStop(rep unit.Report) error {
 		return nil
 	}
 	how := "had already ended"
-	if n := len(rep.Stop.Steps); rep.Stop.RequestedAt != nil && n > 0 {
+	if n := len(rep.Stop.Steps); !before && rep.Stop.RequestedAt != nil && n > 0 {
 		how = "stopped by " + rep.Stop.Steps[n-1].Action
 	}
 	_, err := fmt.Fprintf(a.Out, "%s: %s, %s\n", rep.Name, how, result(rep))

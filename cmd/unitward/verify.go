@@ -61,9 +61,11 @@ func (a *app) verify(arg string, weak bool) error {
 	}
 	defer j.Close()
 	rep, err := j.Verify(ctx, weak)
-	if err != nil {
+	if !looked(rep) {
 		return err
 	}
+	a.warn(err)
+	err = nil
 	switch {
 	case a.json:
 		err = printJSON(a.Out, rep)

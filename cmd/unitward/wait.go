@@ -19,7 +19,8 @@ func (a *app) waitCommand() *cobra.Command {
 		Short: "Wait until jobs have ended, and return what they returned",
 		Long: "wait blocks until each job has reached the fact named by --for. With one job the\n" +
 			"exit status is the job's own, as for run; with several it is 0 when all of them\n" +
-			"completed and 123 when not. 124 says that the time of --timeout ran out.",
+			"completed and 123 when not. 124 says that the time of --timeout ran out, 125 that\n" +
+			"a name was wrong; the other jobs are waited for all the same.",
 		Args:              names,
 		ValidArgsFunction: a.completeNames,
 	}
@@ -45,49 +46,66 @@ func (a *app) wait(args []string, fact launch.Fact, timeout string) error {
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
-	l, err := a.launcher()
+	js, err := a.openJobs(ctx, args)
 	if err != nil {
 		return err
 	}
-	defer l.Close()
-	jobs, err := openAll(ctx, l, args)
-	defer closeAll(jobs)
-	if err != nil {
+	defer js.close()
+	for _, j := range js.open {
+		js.failed(a.waitOne(ctx, js, j, fact))
+	}
+	return js.result()
+}
+
+func (a *app) waitOne(ctx context.Context, js *jobs, j *launch.Job, fact launch.Fact) error {
+	late := ctx.Err() != nil // another job took all the time
+	var rep unit.Report
+	var err error
+	if late {
+		rep, err = j.Look(context.Background())
+		late = !reached(rep, fact)
+	} else {
+		rep, err = j.Wait(ctx, fact)
+		late = errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil
+	}
+	if !looked(rep) {
 		return err
 	}
-	status := exitOK
-	for _, j := range jobs {
-		rep, err := j.Wait(ctx, fact)
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
-			fmt.Fprintf(a.Err, "unitward: cannot wait any longer for job %s: %s\n", rep.Name, sentenceOf(rep))
-			if a.json {
-				if err := printJSON(a.Out, rep); err != nil {
-					return err
-				}
-			}
-			return &statusError{exitTimeout}
-		}
-		if err != nil {
+	switch {
+	case late:
+		fmt.Fprintf(a.Err, "unitward: cannot wait any longer for job %s: %s\n", rep.Name, sentenceOf(rep))
+	default:
+		a.warn(err)
+	}
+	if a.json {
+		if err := printJSON(a.Out, rep); err != nil {
 			return err
 		}
-		if a.json {
-			if err := printJSON(a.Out, rep); err != nil {
-				return err
-			}
-		}
-		one := waited(rep, fact)
-		if one == exitUnconfirmed && !rep.Confirmed {
-			a.explain(rep, false)
-		}
-		if len(jobs) > 1 && one != exitOK {
-			one = exitUnconfirmed
-		}
-		status = max(status, one)
 	}
-	if status != exitOK {
-		return &statusError{status}
+	if late {
+		js.status(exitTimeout)
+		return nil
 	}
+	one := waited(rep, fact)
+	if one == exitUnconfirmed && !rep.Confirmed {
+		a.explain(rep, false)
+	}
+	if js.several && one != exitOK {
+		one = exitUnconfirmed
+	}
+	js.status(one)
 	return nil
+}
+
+// reached is true when a report establishes the fact.
+func reached(rep unit.Report, fact launch.Fact) bool {
+	switch fact {
+	case launch.FactExit:
+		return rep.Exit.Known
+	case launch.FactTree:
+		return rep.Tree.Empty
+	}
+	return rep.Confirmed
 }
 
 // waited is the exit status of a wait that reached its fact.
@@ -96,27 +114,4 @@ func waited(rep unit.Report, fact launch.Fact) int {
 		return exitUnconfirmed
 	}
 	return statusOf(rep, fact == launch.FactExit)
-}
-
-// openAll opens every job, or none.
-func openAll(ctx context.Context, l *launch.Launcher, args []string) ([]*launch.Job, error) {
-	var jobs []*launch.Job
-	for _, arg := range args {
-		name, err := unit.ParseName(arg)
-		if err != nil {
-			return jobs, err
-		}
-		j, err := l.Open(ctx, name)
-		if err != nil {
-			return jobs, err
-		}
-		jobs = append(jobs, j)
-	}
-	return jobs, nil
-}
-
-func closeAll(jobs []*launch.Job) {
-	for _, j := range jobs {
-		j.Close()
-	}
 }

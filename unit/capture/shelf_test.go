@@ -239,7 +239,9 @@ func TestShelfRefusals(t *testing.T) {
 			"refuse": func(rt *rapid.T) {
 				d.refuse = rapid.SampledFrom([]error{unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS, unix.EMFILE}).Draw(rt, "error")
 			},
-			"fail":  func(rt *rapid.T) { h.failed(rapid.SampledFrom([]error{unix.ENOSPC, unix.EIO, unix.EFBIG}).Draw(rt, "error"), now) },
+			"fail": func(rt *rapid.T) {
+				h.failed(rapid.SampledFrom([]error{unix.ENOSPC, unix.EIO, unix.EFBIG}).Draw(rt, "error"), now)
+			},
 			"allow": func(*rapid.T) { d.refuse = nil },
 			"later": func(*rapid.T) { now = now.Add(retryAfter) },
 			"mark":  func(*rapid.T) { h.mark(now) },

@@ -16,14 +16,16 @@ type Caller struct {
 // rlimitNofile is RLIMIT_NOFILE's number on Linux.
 const rlimitNofile = 7
 
+// ownMask is the file mode creation mask of a process of ours: what it makes
+// is its user's alone.
+const ownMask = 0o077
+
 // ReadCaller reads the file mode creation mask and the resource limits that
-// this process was started with. Reading the mask means to set it, so no
-// other goroutine may create files meanwhile.
+// this process was started with. It comes before anything is created, and once:
+// reading the mask means to set it, and from then on this process has a mask of
+// its own, so that no file of ours depends on the caller's, which is the job's.
 func ReadCaller() Caller {
-	var c Caller
-	old := syscall.Umask(0o077)
-	syscall.Umask(old)
-	c.Umask = uint32(old)
+	c := Caller{Umask: uint32(syscall.Umask(ownMask))}
 	for i := range c.Rlimits {
 		var r syscall.Rlimit
 		if err := syscall.Getrlimit(i, &r); err == nil {

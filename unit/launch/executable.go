@@ -17,8 +17,12 @@ import (
 	"github.com/unitward/unitward/unit"
 )
 
+// defaultPath is where execvp(3) of glibc looks where no PATH is set.
+const defaultPath = "/bin:/usr/bin"
+
 // Resolve finds the executable of a command as execvp(3) does, in the PATH of
-// the job's environment and from its working directory. The error is a
+// the job's environment and from its working directory. An empty PATH is that
+// directory; one that is not set, /bin and /usr/bin. The error is a
 // *unit.StartError with status 127 when there is none and 126 when there is
 // one that cannot be executed; both name what was searched.
 func Resolve(command, dir string, env []string) (string, error) {
@@ -38,9 +42,12 @@ func Resolve(command, dir string, env []string) (string, error) {
 		}
 		return path, nil
 	}
-	search := lookup(env, "PATH")
+	search, ok := lookup(env, "PATH")
+	if !ok {
+		search = defaultPath
+	}
 	var refused, broken error
-	for _, d := range filepath.SplitList(search) {
+	for _, d := range strings.Split(search, ":") {
 		if d == "" {
 			d = "."
 		}
@@ -65,13 +72,13 @@ func Resolve(command, dir string, env []string) (string, error) {
 	return "", fail(statusNotFound, "not found in PATH=%s", search)
 }
 
-func lookup(env []string, name string) string {
+func lookup(env []string, name string) (value string, ok bool) {
 	for _, kv := range env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			return v
+			return v, true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // Executable reports why execve(2) of the file would fail, as far as that can
@@ -90,12 +97,17 @@ func Executable(path string) error {
 	if err := unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS); err != nil {
 		return &os.PathError{Op: "execute", Path: path, Err: err}
 	}
-	return format(path)
+	return format(path, 0)
 }
 
+// maxScripts is how many scripts may be each other's interpreters
+// (fs/exec.c, exec_binprm).
+const maxScripts = 5
+
 // format looks at what the kernel looks at: a script's interpreter, or a
-// program's loader. A file that may not be read is left to the kernel.
-func format(path string) error {
+// program's loader. A file that may not be read is left to the kernel. depth
+// is how many scripts led here.
+func format(path string, depth int) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil
@@ -119,7 +131,16 @@ func format(path string) error {
 		if len(name) == 0 {
 			return &os.PathError{Op: "execute", Path: path, Err: syscall.ENOEXEC}
 		}
-		return interpreter(path, string(name))
+		if depth == maxScripts {
+			return &os.PathError{Op: "execute", Path: path, Err: syscall.ELOOP}
+		}
+		if err := interpreter(path, string(name)); err != nil {
+			return err
+		}
+		if err := format(string(name), depth+1); err != nil {
+			return fmt.Errorf("execute %s: its interpreter: %w", path, err)
+		}
+		return nil
 	case bytes.HasPrefix(head, []byte("\x7fELF")):
 		return loader(path, f)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -141,7 +142,8 @@ func TestResolve(t *testing.T) {
 
 		{"empty", "", in("@/b"), "", 127, "empty"},
 		{"nowhere", "nothing", in("@/a", "@/b"), "", 127, "not found in PATH="},
-		{"no PATH", "tool", []string{"X=1"}, "", 127, "not found in PATH="},
+		{"no PATH", "tool", []string{"X=1"}, "", 127, "not found in PATH=/bin:/usr/bin"},
+		{"an empty PATH is the working directory", "here", []string{"PATH="}, "/here", 0, ""},
 		{"not executable", "only", in("@/b", "@/a"), "", 126, "permission denied"},
 		{"only a directory", "tool", in("@/c"), "", 126, "is a directory"},
 		{"only a missing interpreter", "gone", in("@/d", "@/b"), "", 127, "/nonexistent/i"},
@@ -160,6 +162,52 @@ func TestResolve(t *testing.T) {
 		var start *unit.StartError
 		if !errors.As(err, &start) || start.Status != c.status || !strings.Contains(start.Detail, c.says) || got != "" {
 			t.Errorf("%s: Resolve = %q, %v; want status %d and %q", c.name, got, err, c.status, c.says)
+		}
+	}
+}
+
+// Without a PATH there is still one (execvp(3)).
+func TestResolveWithoutPath(t *testing.T) {
+	if got, err := Resolve("sh", "/", nil); err != nil || got != "/bin/sh" && got != "/usr/bin/sh" {
+		t.Errorf("Resolve = %q, %v", got, err)
+	}
+}
+
+// A script's interpreter can be a script, and so on, five deep; the last is
+// where it fails.
+func TestInterpretersOfInterpreters(t *testing.T) {
+	dir := tree(t, map[string]string{"last": "#!/no/such/interpreter\n", "text-": "exit\n", "plain": "exit\n"})
+	chain := func(name string, n int, end string) string {
+		path := end
+		for i := range n {
+			file := fmt.Sprintf("%s/%s%d", dir, name, i)
+			if err := os.WriteFile(file, []byte("#!"+path+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			path = file
+		}
+		return path
+	}
+	loop := dir + "/loop"
+	if err := os.WriteFile(loop, []byte("#!"+loop+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path string
+		want syscall.Errno
+	}{
+		{chain("one", 1, "/bin/sh"), 0}, {chain("five", 5, "/bin/sh"), 0}, {chain("six", 6, "/bin/sh"), syscall.ELOOP},
+		{chain("gone", 2, dir+"/last"), syscall.ENOENT}, {chain("plain", 1, dir+"/plain"), syscall.ENOEXEC},
+		{chain("closed", 1, dir+"/text"), syscall.EACCES}, {loop, syscall.ELOOP},
+	} {
+		err := Executable(c.path)
+		if c.want == 0 && err != nil || c.want != 0 && !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.path, err, c.want)
+		}
+		run := (&exec.Cmd{Path: c.path, Args: []string{c.path}, Stdin: strings.NewReader("")}).Run()
+		var exit *exec.ExitError
+		if ran := run == nil || errors.As(run, &exit); ran != (c.want == 0) {
+			t.Errorf("%s: the kernel says %v, want %v", c.path, run, c.want)
 		}
 	}
 }

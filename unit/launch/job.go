@@ -93,6 +93,15 @@ func (j *Job) identity() verify.Identity {
 	return verify.Identity{State: verify.IdentitySame}
 }
 
+// Foreign says why the job is not one of this host and user, so that nothing
+// of it can be seen or acted on from here; empty when it is.
+func (j *Job) Foreign() string {
+	if id := j.identity(); id.State == verify.IdentityForeign {
+		return id.Detail
+	}
+	return ""
+}
+
 // group is the job's recorded cgroup. It is asked for only where there is a
 // hierarchy.
 func (j *Job) group() *cgroup.Group {

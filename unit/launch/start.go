@@ -143,7 +143,9 @@ func (l *Launcher) start(ctx context.Context, s *unit.Spec, io Stdio, key *store
 	}
 	if err != nil {
 		var unknown *unit.UnknownOutcomeError
-		if !errors.As(err, &unknown) {
+		if errors.As(err, &unknown) {
+			unknown.Job = rec.Name
+		} else {
 			j.removeLeft()
 			entry.Remove()
 		}
@@ -190,21 +192,46 @@ func (l *Launcher) reclaim(ctx context.Context, name string) error {
 
 // record is who the job will be.
 func (l *Launcher) record(s *unit.Spec) *unit.Record {
-	name := s.Name
-	if name == "" {
-		name = unit.NewName(s.Command[0], random(4))
+	rec := newRecord(s, l.host, l.cfg.UID)
+	if rec.Name == "" {
+		rec.Name = unit.NewName(s.Command[0], random(4))
 	}
+	rec.Identity.Nonce, rec.OwnerProcess, rec.Launcher = random(16), l.owner(s), l.self
+	return rec
+}
+
+// newRecord is what of a record is known from the spec.
+func newRecord(s *unit.Spec, host hostIdentity, uid int) *unit.Record {
 	return &unit.Record{
-		Schema: unit.RecordSchema, Name: name,
-		Identity: unit.Identity{
-			Host: l.host.machine, Boot: l.host.boot, UID: l.cfg.UID, Nonce: random(16),
-		},
-		Command: recorded(s.Command), Cwd: s.Dir, Owner: s.Owner, Lifetime: s.Lifetime,
+		Schema: unit.RecordSchema, Name: s.Name,
+		Identity: unit.Identity{Host: host.machine, Boot: host.boot, UID: uid},
+		Command:  recorded(s.Command), Cwd: s.Dir, Owner: s.Owner, Lifetime: s.Lifetime,
 		Leftovers: s.Leftovers, Timeout: s.Timeout, Grace: s.Grace, KillSignal: s.KillSignal,
-		OwnerProcess: l.owner(s), Output: s.Output,
-		Launcher:  l.self,
+		Output:    s.Output,
 		CreatedAt: time.Now(),
 	}
+}
+
+// NotStarted is the report of a job of user uid of which nothing ran, because
+// of err (unit.ReasonStartFailed). It has a name only where Spec.Name has one,
+// and an isolation only where one alone was asked for.
+func NotStarted(s *unit.Spec, uid int, err error) unit.Report {
+	rec := newRecord(s, readHost(), uid)
+	if len(s.Isolation) == 1 {
+		rec.Identity.Isolation = s.Isolation[0]
+	}
+	if len(s.Isolation) == 1 && managed(s.Isolation[0]) {
+		rec.Identity.Manager = s.Manager
+	}
+	var isolation *unit.IsolationError
+	if errors.As(err, &isolation) {
+		rec.Refused = isolation.Refused
+	}
+	var limits *unit.LimitsError
+	if errors.As(err, &limits) {
+		rec.Limits = []unit.Limit{limits.Limit}
+	}
+	return rec.StartFailed(now(), err.Error())
 }
 
 func random(bytes int) string {

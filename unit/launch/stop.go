@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -39,7 +40,9 @@ const (
 // is not confirmed.
 //
 // The error is a *unit.IdentityError when what is there is not the job, or
-// that of a manager which refuses; then nothing is known to have changed.
+// that of a manager which refuses; then nothing is known to have changed. What
+// cannot be written down is done all the same: the report then comes with a
+// *store.DirError, or whatever else the record has come to.
 func (j *Job) Stop(ctx context.Context, grace time.Duration) (unit.Report, error) {
 	return j.stop(ctx, grace, byStop)
 }
@@ -64,33 +67,29 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 		}
 		// The manager lost the unit, but the cgroup is there and the recorded
 		// one: what is in it is the job's.
-		if err := j.begin(by); err != nil {
-			return rep, err
-		}
-		return j.kill(ctx)
+		unsaved := j.begin(by)
+		rep, err := j.kill(ctx)
+		return rep, cmp.Or(err, unsaved)
 	}
-	if err := j.begin(by); err != nil {
-		return rep, err
-	}
+	unsaved := j.begin(by)
 	detail, err := j.held.terminate(ctx, j.killSignal(), grace)
-	if err == nil {
-		err = j.step(verify.SignalName(j.killSignal()), detail)
-	}
 	if err != nil {
 		return rep, err
 	}
+	unsaved = cmp.Or(unsaved, j.step(verify.SignalName(j.killSignal()), detail))
 	waited, cancel := context.WithTimeout(ctx, grace)
 	rep, err = j.Wait(waited, FactSettled)
 	cancel()
 	switch {
-	case err == nil && rep.State == unit.StateSettled:
-		return rep, nil
+	case rep.State == unit.StateSettled:
+		return rep, cmp.Or(err, unsaved)
 	case ctx.Err() != nil:
 		return rep, ctx.Err()
 	case err != nil && !errors.Is(err, context.DeadlineExceeded):
 		return rep, err
 	}
-	return j.kill(ctx)
+	rep, err = j.kill(ctx)
+	return rep, cmp.Or(err, unsaved)
 }
 
 // actable refuses to act on what is not the recorded job.
@@ -108,7 +107,7 @@ func (j *Job) actable(op string) error {
 // terms demand was asked for with the job.
 func (j *Job) begin(by string) error {
 	at := now()
-	return j.update(func(rec *unit.Record) {
+	return j.note(func(rec *unit.Record) {
 		if rec.Stop.RequestedAt != nil {
 			return
 		}
@@ -121,9 +120,18 @@ func (j *Job) begin(by string) error {
 
 func (j *Job) step(action, detail string) error {
 	at := now()
-	return j.update(func(rec *unit.Record) {
+	return j.note(func(rec *unit.Record) {
 		rec.Stop.Steps = append(rec.Stop.Steps, unit.Step{At: at, Action: action, Detail: detail})
 	})
+}
+
+// note changes the record, in this process also where it cannot be written.
+func (j *Job) note(change func(*unit.Record)) error {
+	err := j.update(change)
+	if err != nil {
+		change(j.rec)
+	}
+	return err
 }
 
 func (j *Job) update(change func(*unit.Record)) error {
@@ -137,16 +145,14 @@ func (j *Job) update(change func(*unit.Record)) error {
 
 // kill ends everything that is left, and waits for the proof.
 func (j *Job) kill(ctx context.Context) (unit.Report, error) {
-	if err := j.step("KILL", j.held.kill(ctx, j.last)); err != nil {
-		return j.report(j.last), err
-	}
+	unsaved := j.step("KILL", j.held.kill(ctx, j.last))
 	waited, cancel := context.WithTimeout(ctx, killWait)
 	defer cancel()
 	rep, err := j.Wait(waited, FactSettled)
-	if err != nil && ctx.Err() == nil {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		err = nil // the bound is not an error: the report says what is left
 	}
-	return rep, err
+	return rep, cmp.Or(err, unsaved)
 }
 
 // Signal sends a signal to the main process or to all of the job. The error

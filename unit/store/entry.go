@@ -67,10 +67,24 @@ func (e *Entry) Record() (*unit.Record, error) {
 	if err == nil && rec.Name != e.name {
 		err = fmt.Errorf("it speaks of job %q", rec.Name)
 	}
+	if err == nil {
+		err = contradiction(&rec)
+	}
 	if err != nil {
 		return nil, &CorruptError{filepath.Join(e.Dir(), recordFile), err}
 	}
 	return &rec, nil
+}
+
+// contradiction is what in a record is not of its job.
+func contradiction(rec *unit.Record) error {
+	if sealed := rec.Sealed; sealed != nil && sealed.Name != rec.Name {
+		return fmt.Errorf("its report speaks of job %q", sealed.Name)
+	}
+	if u := rec.Identity.Unit; u != "" && u != rec.Name+".service" && u != rec.Name+".scope" {
+		return fmt.Errorf("it speaks of unit %q", u)
+	}
+	return nil
 }
 
 // Put writes the first record of a job.
@@ -141,7 +155,9 @@ func (e *Entry) Remove() error {
 	if err := e.store.root.Rename(e.name, trash); err != nil {
 		return &DirError{e.Dir(), err}
 	}
-	if err := e.store.root.RemoveAll(trash); err != nil {
+	// A process that stays with the job may still write down its end there:
+	// then the rest goes when the jobs are listed.
+	if err := e.store.root.RemoveAll(trash); err != nil && !errors.Is(err, syscall.ENOTEMPTY) {
 		return &DirError{e.Dir(), err}
 	}
 	return nil

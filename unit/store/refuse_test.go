@@ -65,6 +65,7 @@ func TestOpenRefuses(t *testing.T) {
 		}, "not a directory"},
 		{"file", func(d string) error { return os.WriteFile(d, nil, 0o600) }, "not a directory"},
 		{"readable", func(d string) error { return errors.Join(os.MkdirAll(d+"/jobs", 0o700), os.Chmod(d, 0o755)) }, "0755"},
+		{"shared", func(d string) error { return errors.Join(os.Mkdir(d, 0o700), os.Chmod(d, 0o1777)) }, "0777"},
 		{"jobs readable", func(d string) error { return errors.Join(os.MkdirAll(d+"/jobs", 0o700), os.Chmod(d+"/jobs", 0o750)) }, "0750"},
 		{"foreign", func(d string) error { return errors.Join(os.MkdirAll(d+"/jobs", 0o700), os.Chown(d, 12345, 0)) }, "uid 12345"},
 	} {
@@ -80,6 +81,9 @@ func TestOpenRefuses(t *testing.T) {
 			var bad *DirError
 			if !errors.As(err, &bad) || s != nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("Open: %v; want a DirError with %q", err, c.says)
+			}
+			if _, err := os.Lstat(dir + "/jobs"); c.name == "shared" && !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("it was refused, and jobs was made in it: %v", err)
 			}
 		})
 	}
@@ -108,12 +112,12 @@ func TestLoadRefusesDirectories(t *testing.T) {
 			if err := c.make(filepath.Join(s.Dir(), "foo")); err != nil {
 				t.Fatal(err)
 			}
-			var bad *DirError
-			if _, _, err := s.Load("foo"); !errors.As(err, &bad) {
-				t.Errorf("Load: %v; want a DirError", err)
+			var bad *StrayError
+			if _, _, err := s.Load("foo"); !errors.As(err, &bad) || bad.Path != filepath.Join(s.Dir(), "foo") {
+				t.Errorf("Load: %v; want a StrayError", err)
 			}
-			if _, err := s.Create(newRecord("foo")); !errors.As(err, &bad) {
-				t.Errorf("Create over it: %v; want a DirError", err)
+			if _, err := s.Create(newRecord("foo")); !errors.As(err, &bad) || len(bad.Hint()) != 1 {
+				t.Errorf("Create over it: %v; want a StrayError", err)
 			}
 		})
 	}
@@ -137,6 +141,8 @@ func TestRecordIsNotBelieved(t *testing.T) {
 		{"a list", write("[]", 0o600), "unmarshal"},
 		{"no schema", write(`{"name":"foo"}`, 0o600), "schema"},
 		{"next schema", write(`{"schema":"unitward.job/2","name":"foo"}`, 0o600), "unitward.job/2"},
+		{"a report of another job", write(`{"schema":"unitward.job/1","name":"foo","sealed":{"name":"bar"}}`, 0o600), `report speaks of job "bar"`},
+		{"another unit", write(`{"schema":"unitward.job/1","name":"foo","identity":{"unit":"bar.service"}}`, 0o600), `unit "bar.service"`},
 		{"another job's", write(`{"schema":"unitward.job/1","name":"bar"}`, 0o600), `"bar"`},
 		{"oversized", write(good+strings.Repeat(" ", maxRecord), 0o600), "more than"},
 		{"readable", write(good, 0o644), "0644"},

@@ -64,11 +64,33 @@ func (e *DirError) Hint() []string {
 	return []string{"name another with --state-dir or UNITWARD_STATE_DIR: a directory of yours with mode 0700"}
 }
 
+// StrayError says that what stands in the place of a job's directory is none
+// of unitward's.
+type StrayError struct {
+	Path string
+	Err  error
+}
+
+func (e *StrayError) Error() string {
+	return fmt.Sprintf("cannot take %s for a job: %v", e.Path, e.Err)
+}
+
+func (e *StrayError) Unwrap() error { return e.Err }
+
+// Hint proposes the way out.
+func (e *StrayError) Hint() []string {
+	return []string{"unitward has not made it so: move it out of there, or give a job's directory back to its user with mode 0700"}
+}
+
 // Open opens the store in dir, an absolute path, and makes the directory with
 // mode 0700 where it is missing. The error is a *DirError.
 func Open(dir string) (*Store, error) {
 	if !filepath.IsAbs(dir) {
 		return nil, &DirError{dir, errors.New("its path is not absolute")}
+	}
+	// What is there is judged before anything is made in it.
+	if err := private(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, &DirError{dir, err}
 	}
 	jobs := filepath.Join(dir, "jobs")
 	root, err := os.OpenRoot(jobs)
@@ -181,7 +203,7 @@ func (s *Store) giveWay(name string) error {
 }
 
 // Load finds a job's record. The error is a *unit.NotFoundError, a
-// *CorruptError or a *DirError.
+// *CorruptError or a *StrayError.
 func (s *Store) Load(name string) (*Entry, *unit.Record, error) {
 	info, err := s.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -191,14 +213,14 @@ func (s *Store) Load(name string) (*Entry, *unit.Record, error) {
 		err = privateInfo(info)
 	}
 	if err != nil {
-		return nil, nil, &DirError{filepath.Join(s.dir, name), err}
+		return nil, nil, &StrayError{filepath.Join(s.dir, name), err}
 	}
 	dir, err := s.root.OpenRoot(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, &unit.NotFoundError{Name: name, Dir: s.dir}
 	}
 	if err != nil {
-		return nil, nil, &DirError{filepath.Join(s.dir, name), err}
+		return nil, nil, &StrayError{filepath.Join(s.dir, name), err}
 	}
 	e := &Entry{store: s, name: name, dir: dir}
 	rec, err := e.Record()

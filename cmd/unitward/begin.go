@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/verify"
+)
+
+// begun is a job that run or start has started.
+type begun struct {
+	l   *launch.Launcher
+	job *launch.Job
+	sig *signals
+}
+
+func (b *begun) close() {
+	// The connection goes first: it takes every match and reference with it,
+	// which nobody need ask for one by one.
+	if b.l != nil {
+		b.l.Close()
+	}
+	if b.job != nil {
+		b.job.Close()
+	}
+	if b.sig != nil {
+		b.sig.stop()
+	}
+}
+
+// begin starts a job. Where nothing of it could run, sink gets a report that
+// says so. The caller closes what it returns.
+func (a *app) begin(s *unit.Spec, o *jobOptions, sink reportSink) (*begun, error) {
+	b := &begun{}
+	err := a.tryBegin(b, s, o)
+	if err == nil {
+		return b, nil
+	}
+	if werr := sink.failure(b.l, s, err); werr != nil {
+		a.warn(werr)
+	}
+	b.close()
+	return nil, err
+}
+
+func (a *app) tryBegin(b *begun, s *unit.Spec, o *jobOptions) (err error) {
+	if err := o.locate(s); err != nil {
+		return err
+	}
+	if b.l, err = a.launcher(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	b.l.Connect(ctx, s)
+	b.sig = catchSignals()
+	b.sig.starting(ctx, cancel)
+	b.job, err = b.l.Start(ctx, s, launch.Stdio{In: a.In, Out: a.Out, Err: a.Err})
+	if err == nil {
+		return nil
+	}
+	var unknown *unit.UnknownOutcomeError
+	if n := b.sig.first(); n != 0 && !errors.As(err, &unknown) {
+		return &abortedError{n}
+	}
+	return err
+}
+
+// abortedError is a signal that came before the job was there.
+type abortedError struct{ signal int }
+
+func (e *abortedError) Error() string {
+	return fmt.Sprintf("SIG%s came before it was started", verify.SignalName(e.signal))
+}
+
+// failure writes the report of a start that failed with err. l is nil where it
+// came to nothing before.
+func (s reportSink) failure(l *launch.Launcher, spec *unit.Spec, err error) error {
+	if s.f == nil {
+		return nil
+	}
+	var unknown *unit.UnknownOutcomeError
+	if !errors.As(err, &unknown) {
+		return s.Write(launch.NotStarted(spec, os.Geteuid(), err))
+	}
+	// The job may run, and has a record.
+	ctx := context.Background()
+	j, err := l.Open(ctx, unknown.Job)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	rep, err := j.Look(ctx)
+	if err != nil && !looked(rep) {
+		return err
+	}
+	return s.Write(rep)
+}

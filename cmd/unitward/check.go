@@ -1,0 +1,49 @@
+package main
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// checkValues refuses what no option that takes one text means: an empty value,
+// which would silently be none, and bytes that no record and no manager can
+// carry. Properties and variables are lists, and an empty one is no NAME=VALUE.
+func checkValues(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if err != nil || f.Value.Type() != "string" {
+			return
+		}
+		switch v := f.Value.String(); {
+		case v == "":
+			err = &usageError{"cannot use --" + f.Name + " with an empty value", "give it a value, or leave it out"}
+		case !utf8.ValidString(v) && !takesBytes(f.Name):
+			err = usage("cannot use --%s %s: it is not valid UTF-8", f.Name, quote(v))
+		}
+	})
+	return err
+}
+
+// takesBytes is true for paths, which are any bytes.
+func takesBytes(option string) bool {
+	switch option {
+	case "state-dir", "cgroup-parent", "working-directory", "report", "job-dir":
+		return true
+	}
+	return false
+}
+
+// flagError is what a wrong option comes to. A parser's own words are not for
+// users.
+func flagError(cmd *cobra.Command, err error) error {
+	text := err.Error()
+	var number *strconv.NumError
+	if errors.As(err, &number) {
+		text = strings.TrimSuffix(text, number.Error()) + "yes or no is expected"
+	}
+	return &usageError{"cannot read the options: " + text, cmd.CommandPath() + " --help lists them"}
+}
