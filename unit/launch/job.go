@@ -116,6 +116,9 @@ func (j *Job) Look(ctx context.Context) (unit.Report, error) {
 	if err := j.adopt(ctx); err != nil {
 		return unit.Report{}, err
 	}
+	if j.rec.Sealed != nil {
+		return *j.rec.Sealed, nil
+	}
 	return j.settle(ctx, j.observe(ctx, dbusclient.DepthAll))
 }
 
@@ -128,6 +131,9 @@ func (j *Job) Verify(ctx context.Context, weak bool) (unit.Report, error) {
 	}
 	if err := j.adopt(ctx); err != nil {
 		return unit.Report{}, err
+	}
+	if j.rec.Sealed != nil {
+		return *j.rec.Sealed, nil
 	}
 	var lk look
 	verify.Recheck(ctx, wallClock{}, func(ctx context.Context) verify.Observation {
@@ -164,8 +170,10 @@ func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 		if rec.Sealed != nil {
 			return
 		}
-		if rec.Stop.RequestedAt != nil && j.rec.Stop.RequestedAt == nil {
-			// Another process ended the job while this one watched.
+		_, kept := j.held.(*kept)
+		if kept && rec.Stop.By != nil || rec.Stop.RequestedAt != nil && j.rec.Stop.RequestedAt == nil {
+			// Another process ended the job, or helped to, while this one
+			// watched.
 			j.rec.Stop = rec.Stop
 			j.noteSteps(lk)
 			rep = j.report(lk)
