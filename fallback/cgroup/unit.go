@@ -86,6 +86,26 @@ func (p *Parent) Create(name string) (*Unit, error) {
 	}
 }
 
+// Vacant is where the cgroup of a unit would be made, below the cgroup root.
+// The error is *ExistsError when there is one of that name already. It makes
+// nothing.
+func (p *Parent) Vacant(name string) (string, error) {
+	name, err := DirName(name)
+	if err != nil {
+		return "", err
+	}
+	at := path.Join(p.Path, name)
+	file, err := p.h.path(at)
+	if err != nil {
+		return "", p.unusable(err.Error())
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(file, &st); err == nil {
+		return "", &ExistsError{Path: at}
+	}
+	return at, nil
+}
+
 func (p *Parent) create(name string) (_ *Unit, err error) {
 	holder, err := p.open()
 	if err != nil {
@@ -176,6 +196,10 @@ func (u *Unit) Dir() *os.File { return u.dir }
 // the unit. It is nil in a unit that was attached and is not ours to write. It
 // stays the unit's.
 func (u *Unit) Procs() *os.File { return u.procs }
+
+// Holder is the open directory that has the unit's, and the name there. It
+// stays the unit's.
+func (u *Unit) Holder() (*os.File, string) { return u.holder, u.name }
 
 // Group is the unit as one that is only read, by its path.
 func (u *Unit) Group() *Group { return &Group{h: u.parent.h, Path: u.Path, Inode: u.Inode} }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/unitward/unitward/verify"
 )
 
 // dump is a shell script that copies its own arguments and environment as the
@@ -20,98 +22,103 @@ const secret = "s3cr3t-44"
 // Case 44: what the job is given arrives byte for byte, and nobody else sees
 // its environment.
 func TestBytes(t *testing.T) {
-	text := secret + " tab\there\nline two\r\n\x1b[31m \"double\" 'single' `back` $HOME ${X} $$ 100% %h \\ \\n #x ;y ä€ trailing\\"
-	bytesOf := func(from, to int) string {
-		var b strings.Builder
-		for c := from; c <= to; c++ {
-			b.WriteByte(byte(c))
+	in(t, all, func(t *testing.T, w *ward) {
+		text := secret + " tab\there\nline two\r\n\x1b[31m \"double\" 'single' `back` $HOME ${X} $$ 100% %h \\ \\n #x ;y ä€ trailing\\"
+		bytesOf := func(from, to int) string {
+			var b strings.Builder
+			for c := from; c <= to; c++ {
+				b.WriteByte(byte(c))
+			}
+			return b.String()
 		}
-		return b.String()
-	}
-	big := strings.Repeat("0123456789abcde\n", 120<<10/16-1)
-	var many []string
-	for i := 0; len(many)*(100<<10+9) < 19<<20/10; i++ {
-		many = append(many, strings.Repeat(string(rune('a'+i%26)), 100<<10))
-	}
-	for _, c := range []struct {
-		name string
-		args []string
-		env  []string
-	}{
-		{"text", []string{"$HOME", "${X}", "$$", "100%", "%h", `a\x41`, "it's", "", "a b", "\t\n\r\x1b", `"`, `\`, ";", "-x", "ä"},
-			[]string{"A=" + text, "B=" + secret + "\n", "C= " + secret + " ", "EMPTY=", "D=" + secret + "\\", "E=\"" + secret + "\"", "F=" + secret + "=x=", "G=\n" + secret + "\n\n"}},
-		{"control", []string{bytesOf(1, 127)}, []string{"A=" + secret + bytesOf(1, 127)}},
-		{"not UTF-8", []string{"\xff\xfe", "a\x80b", bytesOf(1, 255)}, []string{"A=" + secret + bytesOf(1, 255), "B=" + secret + "\xff"}},
-		{"name", []string{"x"}, []string{"BASH_FUNC_x%%=() { echo " + secret + "\n}", "A.B-C=" + secret, "ä=" + secret, "1=" + secret}},
-		{"120 KiB", []string{big}, []string{"A=" + secret + big}},
-		{"1.9 MiB", many, []string{"A=" + secret}},
-	} {
-		for _, verb := range []string{"run", "start"} {
-			t.Run(c.name+"/"+verb, func(t *testing.T) {
-				w := newWard(t)
-				dir := t.TempDir()
-				argv := append([]string{"sh", "-c", dump, "dump"}, c.args...)
-				w.env = append([]string{"OUT=" + dir, "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, c.env...)
-				for _, name := range []string{"GOCOVERDIR", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"} {
-					if v, ok := os.LookupEnv(name); ok {
-						w.env = append(w.env, name+"="+v)
+		big := strings.Repeat("0123456789abcde\n", 120<<10/16-1)
+		var many []string
+		for i := 0; len(many)*(100<<10+9) < 19<<20/10; i++ {
+			many = append(many, strings.Repeat(string(rune('a'+i%26)), 100<<10))
+		}
+		for _, c := range []struct {
+			name string
+			args []string
+			env  []string
+		}{
+			{"text", []string{"$HOME", "${X}", "$$", "100%", "%h", `a\x41`, "it's", "", "a b", "\t\n\r\x1b", `"`, `\`, ";", "-x", "ä"},
+				[]string{"A=" + text, "B=" + secret + "\n", "C= " + secret + " ", "EMPTY=", "D=" + secret + "\\", "E=\"" + secret + "\"", "F=" + secret + "=x=", "G=\n" + secret + "\n\n"}},
+			{"control", []string{bytesOf(1, 127)}, []string{"A=" + secret + bytesOf(1, 127)}},
+			{"not UTF-8", []string{"\xff\xfe", "a\x80b", bytesOf(1, 255)}, []string{"A=" + secret + bytesOf(1, 255), "B=" + secret + "\xff"}},
+			{"name", []string{"x"}, []string{"BASH_FUNC_x%%=() { echo " + secret + "\n}", "A.B-C=" + secret, "ä=" + secret, "1=" + secret}},
+			{"120 KiB", []string{big}, []string{"A=" + secret + big}},
+			{"1.9 MiB", many, []string{"A=" + secret}},
+		} {
+			for _, verb := range []string{"run", "start"} {
+				t.Run(c.name+"/"+verb, func(t *testing.T) {
+					w := w.again(t)
+					dir := t.TempDir()
+					argv := append([]string{"sh", "-c", dump, "dump"}, c.args...)
+					w.env = append([]string{"OUT=" + dir, "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, c.env...)
+					for _, name := range []string{"GOCOVERDIR", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"} {
+						if v, ok := os.LookupEnv(name); ok {
+							w.env = append(w.env, name+"="+v)
+						}
 					}
-				}
-				name := "bytes-" + verb
-				var f *foreground
-				if verb == "run" {
-					f = w.run(append([]string{"-u", name, "--"}, argv...)...)
-				} else {
-					w.want(0, append([]string{"start", "-u", name, "--"}, argv...)...)
-				}
-				if !eventually(func() bool {
-					_, err := os.Stat(filepath.Join(dir, "up"))
-					return err == nil || f != nil && f.over()
-				}) || f != nil && f.over() {
-					said := ""
-					if f != nil {
-						said = f.said()
+					name := "bytes-" + verb
+					var f *foreground
+					if verb == "run" {
+						f = w.run(append([]string{"-u", name, "--"}, argv...)...)
+					} else {
+						w.want(0, append([]string{"start", "-u", name, "--"}, argv...)...)
 					}
-					t.Fatalf("it does not run: %s", shorten(said))
-				}
+					if !eventually(func() bool {
+						_, err := os.Stat(filepath.Join(dir, "up"))
+						return err == nil || f != nil && f.over()
+					}) || f != nil && f.over() {
+						said := ""
+						if f != nil {
+							said = f.said()
+						}
+						t.Fatalf("it does not run: %s", shorten(said))
+					}
 
-				var got []string
-				if got = split(t, filepath.Join(dir, "cmdline")); !slices.Equal(got, argv) {
-					t.Errorf("the arguments are %s, want %s", quoted(got), quoted(argv))
-				}
-				want := append(slices.Clone(w.env), "UNITWARD_JOB="+name)
-				got = split(t, filepath.Join(dir, "environ"))
-				slices.Sort(got)
-				slices.Sort(want)
-				// The recorder's own variable may be there.
-				got = slices.DeleteFunc(got, func(kv string) bool { return verb == "start" && strings.HasPrefix(kv, "INVOCATION_ID=") })
-				if !slices.Equal(got, want) {
-					t.Errorf("the environment has %s and lacks %s", quoted(added(want, got)), quoted(added(got, want)))
-				}
-				nobodySees(t, name)
-				if files := runtimeFiles(); len(files) > 0 {
-					t.Errorf("the start left %q", files)
-				}
-				touch(t, filepath.Join(dir, "leave"))
-				if f != nil {
-					f.wantStatus(8)
-					readReport(t, f.report).has("confirmed=true", "exit.code=8")
-				} else {
-					w.want(8, "wait", "--timeout", "15s", name)
-				}
-				if t.Failed() {
-					return
-				}
-				// Nor afterwards, in what stays on disk.
-				filepath.WalkDir(w.state, func(path string, d os.DirEntry, err error) error {
-					if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, []byte(secret)) {
-						t.Errorf("%s has a value", path)
+					var got []string
+					if got = split(t, filepath.Join(dir, "cmdline")); !slices.Equal(got, argv) {
+						t.Errorf("the arguments are %s, want %s", quoted(got), quoted(argv))
 					}
-					return nil
+					want := append(slices.Clone(w.env), "UNITWARD_JOB="+name)
+					got = split(t, filepath.Join(dir, "environ"))
+					slices.Sort(got)
+					slices.Sort(want)
+					// The recorder's own variable may be there.
+					// and systemd-run's, where the program itself is in a scope.
+					got = slices.DeleteFunc(got, func(kv string) bool {
+						return (verb == "start" && w.isolation == verify.IsolationService || w.before != nil) && strings.HasPrefix(kv, "INVOCATION_ID=")
+					})
+					if !slices.Equal(got, want) {
+						t.Errorf("the environment has %s and lacks %s", quoted(added(want, got)), quoted(added(got, want)))
+					}
+					nobodySees(t, w, name)
+					if files := runtimeFiles(); len(files) > 0 {
+						t.Errorf("the start left %q", files)
+					}
+					touch(t, filepath.Join(dir, "leave"))
+					if f != nil {
+						f.wantStatus(8)
+						readReport(t, f.report).has("confirmed=true", "exit.code=8")
+					} else {
+						w.want(8, "wait", "--timeout", "15s", name)
+					}
+					if t.Failed() {
+						return
+					}
+					// Nor afterwards, in what stays on disk.
+					filepath.WalkDir(w.state, func(path string, d os.DirEntry, err error) error {
+						if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, []byte(secret)) {
+							t.Errorf("%s has a value", path)
+						}
+						return nil
+					})
 				})
-			})
+			}
 		}
-	}
+	})
 }
 
 // over is true when the program has ended.
@@ -146,10 +153,16 @@ func quoted(list []string) string {
 }
 
 // nobodySees looks for the secret in all that another user could read.
-func nobodySees(t *testing.T, name string) {
+func nobodySees(t *testing.T, w *ward, name string) {
 	t.Helper()
-	if out := shell(t, "systemctl", manager(), "show", "--all", name+".service"); strings.Contains(out, secret) {
-		t.Errorf("a unit's property has a value: %s", out)
+	if inRig() {
+		suffix := ".service"
+		if w.isolation == verify.IsolationScope {
+			suffix = ".scope"
+		}
+		if out := shell(t, "systemctl", manager(), "show", "--all", name+suffix); strings.Contains(out, secret) {
+			t.Errorf("a unit's property has a value: %s", out)
+		}
 	}
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range lines {
@@ -157,7 +170,11 @@ func nobodySees(t *testing.T, name string) {
 			t.Errorf("%s has a value: %q", file, b)
 		}
 	}
-	for _, dir := range []string{"/run", "/var/lib", "/tmp"} {
+	dirs := []string{w.state, "/run/unitward"}
+	if inRig() {
+		dirs = []string{"/run", "/var/lib", "/tmp"}
+	}
+	for _, dir := range dirs {
 		filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() || strings.HasSuffix(path, "/environ") {
 				return nil // the test's own copy is its own

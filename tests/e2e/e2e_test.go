@@ -47,11 +47,20 @@ func manager() string {
 	return "--user"
 }
 
+// TestScripts runs the scripts: those of testdata in every isolation, those of
+// testdata/service, which speak to the manager, for services.
 func TestScripts(t *testing.T) {
-	needRig(t)
-	bin := filepath.Dir(program(t))
+	in(t, all, func(t *testing.T, w *ward) { scripts(t, "testdata", w) })
+}
+
+func TestServiceScripts(t *testing.T) {
+	in(t, all[:1], func(t *testing.T, w *ward) { scripts(t, "testdata/service", w) })
+}
+
+func scripts(t *testing.T, dir string, w *ward) {
+	bin := wrapper(t, w.isolation, w.before)
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
@@ -66,6 +75,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("UID", strconv.Itoa(os.Geteuid()))
 			e.Setenv("BIN", program(t))
 			e.Setenv("TESTPID", strconv.Itoa(os.Getpid()))
+			e.Setenv("ISOLATION", w.isolation)
 			e.Setenv("VERSION", strconv.Itoa(systemdVersion()))
 			e.Defer(func() { stopAll(t, filepath.Join(e.WorkDir, "state")) })
 			return nil
@@ -78,6 +88,8 @@ func TestScripts(t *testing.T) {
 			switch cond {
 			case "root":
 				return os.Geteuid() == 0, nil
+			case "service", "scope", "cgroup", "group":
+				return cond == w.isolation, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
@@ -195,8 +207,12 @@ func cmdSome(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdNoUnit waits until the manager has no unit of a pattern loaded.
+// cmdNoUnit waits until the manager has no unit of a pattern loaded, where there
+// is one.
 func cmdNoUnit(ts *testscript.TestScript, neg bool, args []string) {
+	if !inRig() {
+		return
+	}
 	var left string
 	if !eventually(func() bool { left = loadedUnits(args...); return left == "" }) {
 		ts.Fatalf("units are left: %s", left)
@@ -224,8 +240,10 @@ func loadedUnits(patterns ...string) string {
 }
 
 // processes lists the pids whose argument vector is exactly args.
+// Those of other pid namespaces are not ours: another machine's of the rig.
 func processes(args []string) []int {
 	want := strings.Join(args, "\x00") + "\x00"
+	here, _ := os.Readlink("/proc/self/ns/pid")
 	var pids []int
 	dirs, _ := os.ReadDir("/proc")
 	for _, d := range dirs {
@@ -234,9 +252,13 @@ func processes(args []string) []int {
 			continue
 		}
 		b, _ := os.ReadFile("/proc/" + d.Name() + "/cmdline")
-		if string(b) == want {
-			pids = append(pids, pid)
+		if string(b) != want {
+			continue
 		}
+		if there, err := os.Readlink("/proc/" + d.Name() + "/ns/pid"); err == nil && there != here {
+			continue
+		}
+		pids = append(pids, pid)
 	}
 	return pids
 }

@@ -11,15 +11,19 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/unitward/unitward/verify"
 )
 
 // Case 10: a member that belongs to another user, and ignores TERM.
 func TestMemberOfAnotherUser(t *testing.T) {
-	needRig(t)
 	if os.Geteuid() != 0 {
-		t.Skip("only root can make a process of another user; TestRootInUsersJob, as root, puts one into a user's job")
+		t.Skip("user: only root can make a process of another user; TestRootInUsersJob, as root, puts one into a user's job")
 	}
-	w := newWard(t)
+	in(t, all, memberOfAnotherUser)
+}
+
+func memberOfAnotherUser(t *testing.T, w *ward) {
 	w.want(0, "start", "-u", "other-uid", "--", "sh", "-c",
 		`setpriv --reuid 1000 --regid 1000 --clear-groups sh -c 'trap "" TERM; exec sleep 1010' & wait`)
 	pid := alive(t, "sleep", "1010")
@@ -37,13 +41,21 @@ func TestMemberOfAnotherUser(t *testing.T) {
 func TestRootInUsersJob(t *testing.T) {
 	needRig(t)
 	if os.Geteuid() != 0 {
-		t.Skip("only root can make a set-user-ID program; it does so in this test, for a job of this user")
+		t.Skip("user: only root can make a set-user-ID program; it does so in this test, for a job of this user")
 	}
+	in(t, []string{verify.IsolationService, verify.IsolationScope, verify.IsolationCgroup, verify.IsolationGroup}, rootInUsersJob)
+}
+
+func rootInUsersJob(t *testing.T, root *ward) {
 	dir := testerDir(t)
 	become := filepath.Join(dir, "become-root")
 	shell(t, "cp", shell(t, "sh", "-c", "printf %s $(command -v setpriv)"), become)
 	shell(t, "chmod", "4755", become)
 	w := asTester(t, dir)
+	w.isolation = root.isolation
+	if w.isolation == verify.IsolationCgroup {
+		w.before = append(w.before, "systemd-run", "--user", "--scope", "--collect", "--quiet", "--")
+	}
 	w.want(0, "start", "-u", "root-member", "--", "sh", "-c",
 		become+` --reuid 0 --regid 0 --clear-groups sh -c 'trap "" TERM; exec sleep 1011' & wait`)
 	pid := alive(t, "sleep", "1011")
@@ -51,6 +63,20 @@ func TestRootInUsersJob(t *testing.T) {
 		t.Fatalf("the member belongs to %s", uid)
 	}
 	r := w.report("stop", "--grace", "300ms", "root-member")
+	if w.isolation == verify.IsolationGroup {
+		// Nobody but root can end it, and that is said.
+		alive(t, "sleep", "1011")
+		r.has("confirmed=false", "tree.empty=false", "tree.members.0.command=sleep 1011")
+		if !strings.Contains(r.raw, "refused it") {
+			t.Errorf("it is not said that a process refuses: %s", r.raw)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		w.want(143, "wait", "--timeout", "15s", "root-member")
+		w.want(0, "verify", "root-member")
+		return
+	}
 	gone(t, 0, "sleep", "1011")
 	r.has("state=settled", "confirmed=true", "reason=cancelled", "tree.empty=true")
 	w.want(0, "verify", "root-member")
@@ -135,19 +161,30 @@ func (w *ward) tamper(name string, change func(identity map[string]any)) (undo f
 
 // Case 37: a record that is not of what is there authorises nothing.
 func TestTamperedRecord(t *testing.T) {
+	in(t, all, tamperedRecord)
+}
+
+func tamperedRecord(t *testing.T, w *ward) {
+	managed := []string{verify.IsolationService, verify.IsolationScope}
 	for i, c := range []struct {
-		field string
-		value any
-		says  string
+		field      string
+		value      any
+		says       string
+		isolations []string
 	}{
-		{"invocation_id", "0123456789abcdef0123456789abcdef", "InvocationID is"},
-		{"cgroup_inode", json.Number("4294967295"), "another cgroup stands at"},
-		{"uid", json.Number("4711"), "uid 4711"},
-		{"host", "0123456789abcdef0123456789abcdef", "host 0123456789abcdef0123456789abcdef"},
-		{"boot_id", "0123456789abcdef0123456789abcdef", ""},
+		{"invocation_id", "0123456789abcdef0123456789abcdef", "InvocationID is", managed},
+		{"cgroup_inode", json.Number("4294967295"), "another cgroup stands at", all[:3]},
+		{"start_time", json.Number("1"), "", []string{verify.IsolationGroup}},
+		{"pid_namespace", json.Number("1"), "", []string{verify.IsolationGroup}},
+		{"uid", json.Number("4711"), "uid 4711", all},
+		{"host", "0123456789abcdef0123456789abcdef", "host 0123456789abcdef0123456789abcdef", all},
+		{"boot_id", "0123456789abcdef0123456789abcdef", "", all},
 	} {
+		if !slices.Contains(c.isolations, w.isolation) {
+			continue
+		}
 		t.Run(c.field, func(t *testing.T) {
-			w := newWard(t)
+			w := w.again(t)
 			mark := fmt.Sprint(1370 + i)
 			name := "tampered-" + mark
 			log := filepath.Join(t.TempDir(), "signals")
@@ -265,17 +302,19 @@ func sleepPath(t testing.TB) string {
 // and though the kernel may also kill what the manager puts into a cgroup that
 // was killed.
 func TestKillAll(t *testing.T) {
-	for _, who := range []string{"main", "all"} {
-		t.Run(who, func(t *testing.T) {
-			w := newWard(t)
-			mark := map[string]string{"main": "1387", "all": "1388"}[who]
-			w.want(0, "start", "-u", "kill-"+who, "--", "sleep", mark)
-			alive(t, "sleep", mark)
-			w.want(0, "kill", "-s", "KILL", "--who", who, "kill-"+who)
-			w.want(137, "wait", "--timeout", "15s", "kill-"+who)
-			w.report("verify", "kill-"+who).has("confirmed=true", "reason=signaled", "exit.signal=KILL")
-		})
-	}
+	in(t, all, func(t *testing.T, w *ward) {
+		for _, who := range []string{"main", "all"} {
+			t.Run(who, func(t *testing.T) {
+				w := w.again(t)
+				mark := map[string]string{"main": "1387", "all": "1388"}[who]
+				w.want(0, "start", "-u", "kill-"+who, "--", "sleep", mark)
+				alive(t, "sleep", mark)
+				w.want(0, "kill", "-s", "KILL", "--who", who, "kill-"+who)
+				w.want(137, "wait", "--timeout", "15s", "kill-"+who)
+				w.report("verify", "kill-"+who).has("confirmed=true", "reason=signaled", "exit.signal=KILL")
+			})
+		}
+	})
 }
 
 // A unit that has the wanted name is not harmed by a start that fails.

@@ -41,22 +41,24 @@ func inParallel(width, n int, do func(i int) error) error {
 
 // Case 30: a code is never lost, one after the other and 8 at a time.
 func TestManyCodes(t *testing.T) {
-	const runs = 200
-	for _, width := range []int{1, 8} {
-		t.Run(fmt.Sprint(width), func(t *testing.T) {
-			w := newWard(t)
-			err := inParallel(width, runs, func(i int) error {
-				a, err := perform(w.cmd("run", "--", "sh", "-c", "exit 5"))
-				if err == nil && (a.code != 5 || a.err != "") {
-					err = fmt.Errorf("run %d: want status 5 and no word, of %s", i, a)
+	in(t, all, func(t *testing.T, w *ward) {
+		const runs = 200
+		for _, width := range []int{1, 8} {
+			t.Run(fmt.Sprint(width), func(t *testing.T) {
+				w := w.again(t)
+				err := inParallel(width, runs, func(i int) error {
+					a, err := perform(w.cmd("run", "--", "sh", "-c", "exit 5"))
+					if err == nil && (a.code != 5 || a.err != "") {
+						err = fmt.Errorf("run %d: want status 5 and no word, of %s", i, a)
+					}
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
 				}
-				return err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
+		}
+	})
 }
 
 // footprint is what runs must not add to.
@@ -67,30 +69,48 @@ type footprint struct {
 
 func takeFootprint(t *testing.T) footprint {
 	t.Helper()
-	f := footprint{files: runtimeFiles(), descriptors: -1}
+	f := footprint{files: runtimeFiles(), descriptors: -1, cgroups: jobCgroups("unitward")}
+	f.processes = ownProcesses()
+	if !inRig() {
+		return f
+	}
 	for line := range strings.Lines(loadedUnits()) {
 		if fields := strings.Fields(line); len(fields) > 0 {
 			f.units = append(f.units, fields[0])
-		}
-	}
-	filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && strings.Contains(path, "unitward") {
-			f.cgroups = append(f.cgroups, path)
-		}
-		return nil
-	})
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, d := range dirs {
-		b, err := os.ReadFile(d + "/status")
-		name, _, _ := strings.Cut(string(b), "\n")
-		if err == nil && strings.Contains(string(b), fmt.Sprintf("\nUid:\t%d\t", os.Geteuid())) {
-			f.processes = append(f.processes, filepath.Base(d)+" "+strings.TrimPrefix(name, "Name:\t"))
 		}
 	}
 	if fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", managerPID(t))); err == nil {
 		f.descriptors = len(fds)
 	}
 	return f
+}
+
+// jobCgroups are the cgroups with a word in their path.
+func jobCgroups(word string) []string {
+	var found []string
+	filepath.WalkDir(cgroupMount(), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.Contains(strings.TrimPrefix(path, "/sys/fs/cgroup"), word) && !strings.Contains(path, "unitward-rig-") {
+			found = append(found, path)
+		}
+		return nil
+	})
+	return found
+}
+
+// ownProcesses are those of this user in this pid namespace.
+func ownProcesses() []string {
+	var found []string
+	here, _ := os.Readlink("/proc/self/ns/pid")
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, d := range dirs {
+		b, err := os.ReadFile(d + "/status")
+		name, _, _ := strings.Cut(string(b), "\n")
+		there, nerr := os.Readlink(d + "/ns/pid")
+		if err == nil && strings.Contains(string(b), fmt.Sprintf("\nUid:\t%d\t", os.Geteuid())) && (nerr != nil || there == here) {
+			found = append(found, filepath.Base(d)+" "+strings.TrimPrefix(name, "Name:\t"))
+		}
+	}
+	return found
 }
 
 // managerPID is the process of the manager under test.
@@ -129,60 +149,62 @@ func added(before, after []string) []string {
 
 // Case 50: runs leave nothing but their settled records.
 func TestManyLeaveNothing(t *testing.T) {
-	const runs = 300
-	w := newWard(t)
-	w.want(0, "run", "--", "true") // the slice and the directories are there
-	kinds := []struct {
-		want int
-		args []string
-	}{
-		{0, []string{"run", "--", "true"}},
-		{7, []string{"run", "--", "sh", "-c", "exit 7"}},
-		{143, []string{"run", "--", "sh", "-c", "kill $$"}},
-		{127, []string{"run", "--", "/no/such/program"}},
-		{0, []string{"run", "--", "sh", "-c", "setsid sleep 1050 >/dev/null 2>&1 & exit 0"}},
-		{4, []string{"run", "-E", "X=\xff", "--", "sh", "-c", "exit 4"}},
-	}
-	eventually(func() bool { return loadedUnits("unitward-*.service", "unitward-*.scope") == "" })
-	before := takeFootprint(t)
-	err := inParallel(8, runs, func(i int) error {
-		k := kinds[i%len(kinds)]
-		if i%60 == 59 {
-			k.want, k.args = 124, []string{"run", "--timeout", "300ms", "--", "sleep", "1051"}
+	in(t, all, func(t *testing.T, w *ward) {
+		const runs = 240
+		w.want(0, "run", "--", "true") // the slice and the directories are there
+		kinds := []struct {
+			want int
+			args []string
+		}{
+			{0, []string{"run", "--", "true"}},
+			{7, []string{"run", "--", "sh", "-c", "exit 7"}},
+			{143, []string{"run", "--", "sh", "-c", "kill $$"}},
+			{127, []string{"run", "--", "/no/such/program"}},
+			{0, []string{"run", "--", "sh", "-c", "setsid sleep 1050 >/dev/null 2>&1 & exit 0"}},
+			{4, []string{"run", "-E", "X=\xff", "--", "sh", "-c", "exit 4"}},
 		}
-		a, err := perform(w.cmd(k.args...))
-		if err == nil && a.code != k.want {
-			err = fmt.Errorf("run %d: want status %d of %s", i, k.want, a)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var after footprint
-	var more string
-	clean := func() bool {
-		after = takeFootprint(t)
-		more = ""
-		for _, kind := range [][2][]string{{before.units, after.units}, {before.cgroups, after.cgroups}, {before.files, after.files}} {
-			if a := added(kind[0], kind[1]); len(a) > 0 {
-				more += fmt.Sprintf("%q\n", a)
+		eventually(func() bool { return !inRig() || loadedUnits("unitward-*.service", "unitward-*.scope") == "" })
+		before := takeFootprint(t)
+		err := inParallel(8, runs, func(i int) error {
+			k := kinds[i%len(kinds)]
+			if i%60 == 59 {
+				k.want, k.args = 124, []string{"run", "--timeout", "300ms", "--", "sleep", "1051"}
 			}
+			a, err := perform(w.cmd(k.args...))
+			if err == nil && a.code != k.want {
+				err = fmt.Errorf("run %d: want status %d of %s", i, k.want, a)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if len(after.processes) > len(before.processes) {
-			more += fmt.Sprintf("processes %q\n", added(before.processes, after.processes))
+		var after footprint
+		var more string
+		clean := func() bool {
+			after = takeFootprint(t)
+			more = ""
+			for _, kind := range [][2][]string{{before.units, after.units}, {before.cgroups, after.cgroups}, {before.files, after.files}} {
+				if a := added(kind[0], kind[1]); len(a) > 0 {
+					more += fmt.Sprintf("%q\n", a)
+				}
+			}
+			// Elsewhere others have processes too.
+			if inRig() && len(after.processes) > len(before.processes) {
+				more += fmt.Sprintf("processes %q\n", added(before.processes, after.processes))
+			}
+			// The manager opens one now and then for itself: a watch, a bus peer.
+			if after.descriptors > before.descriptors+3 {
+				more += fmt.Sprintf("descriptors of the manager: %d, were %d\n", after.descriptors, before.descriptors)
+			}
+			return more == ""
 		}
-		// The manager opens one now and then for itself: a watch, a bus peer.
-		if after.descriptors > before.descriptors+3 {
-			more += fmt.Sprintf("descriptors of the manager: %d, were %d\n", after.descriptors, before.descriptors)
+		if !eventually(clean) {
+			t.Errorf("after %d runs there is more:\n%s", runs, more)
 		}
-		return more == ""
-	}
-	if !eventually(clean) {
-		t.Errorf("after %d runs there is more:\n%s", runs, more)
-	}
-	t.Logf("descriptors of the manager: %d, then %d; processes %d, then %d", before.descriptors, after.descriptors, len(before.processes), len(after.processes))
-	if left := w.want(0, "--json", "list").out; left != "[]\n" {
-		t.Errorf("jobs are not settled: %s", left)
-	}
+		t.Logf("descriptors of the manager: %d, then %d; processes %d, then %d", before.descriptors, after.descriptors, len(before.processes), len(after.processes))
+		if left := w.want(0, "--json", "list").out; left != "[]\n" {
+			t.Errorf("jobs are not settled: %s", left)
+		}
+	})
 }

@@ -18,6 +18,8 @@ import (
 type ward struct {
 	t     testing.TB
 	state string
+	// isolation is where its jobs are; empty leaves that to the program.
+	isolation string
 	// env replaces the environment; nil is the test's own.
 	env []string
 	// before is a command line in front of the program's, such as setpriv's.
@@ -35,8 +37,8 @@ func newWard(t *testing.T) *ward {
 // stopAll ends every job on record, with the environment of the test itself.
 func (w *ward) stopAll() {
 	plain := *w
-	if w.before == nil {
-		plain.env = nil
+	if w.before == nil || w.isolation != "" {
+		plain.env, plain.before = nil, nil
 	}
 	jobs, _ := os.ReadDir(filepath.Join(w.state, "jobs"))
 	for _, j := range jobs {
@@ -45,7 +47,19 @@ func (w *ward) stopAll() {
 }
 
 func (w *ward) cmd(args ...string) *exec.Cmd {
-	argv := append(append([]string{}, w.before...), program(w.t), "--state-dir", w.state)
+	var argv []string
+	launch := len(args) > 0 && (args[0] == "run" || args[0] == "start")
+	if w.isolation == "" || launch {
+		argv = append(argv, w.before...)
+	}
+	argv = append(argv, program(w.t), "--state-dir", w.state)
+	if w.isolation != "" && launch {
+		argv = append(argv, args[0], "--isolation", w.isolation)
+		if args[0] == "start" && !journal() {
+			argv = append(argv, "--output", "null")
+		}
+		args = args[1:]
+	}
 	argv = append(argv, args...)
 	c := exec.Command(argv[0], argv[1:]...)
 	c.Env = w.env

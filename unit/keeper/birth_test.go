@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -117,6 +118,40 @@ func TestReaperInACgroup(t *testing.T) {
 	member(t, s, c, path)
 	c.Cgroup = nil
 	member(t, s, c, path)
+}
+
+// The cgroup of a job whose keeper is gone goes with its last process, and one
+// with a keeper stays for that to read what was used.
+func TestReaperRemovesTheCgroup(t *testing.T) {
+	for _, hangup := range []string{"end", "stay"} {
+		t.Run(hangup, func(t *testing.T) {
+			dir, _ := ownCgroup(t)
+			job := filepath.Join(dir, "job")
+			if err := os.Mkdir(job, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			k := keepOther(t, "echo up; exec sleep 1000", "HANGUP="+hangup, "CGROUP="+job, "REMOVE="+dir).ready(t)
+			k.says(t, "up")
+			k.kill(t)
+			if hangup == "stay" {
+				if err := unix.Kill(k.main, unix.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+			}
+			waitFor(t, func() bool { _, err := os.Stat(job); return errors.Is(err, fs.ErrNotExist) })
+			nothingLeft(t)
+		})
+	}
+	dir, _ := ownCgroup(t)
+	job := filepath.Join(dir, "job")
+	if err := os.Mkdir(job, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	k := keepOther(t, "exit 5", "CGROUP="+job, "REMOVE="+dir).ready(t)
+	k.cmd.Wait()
+	if err := os.Remove(job); err != nil {
+		t.Errorf("the cgroup of a job with a keeper: %v", err)
+	}
 }
 
 // A cgroup that was killed once kills whatever is born in it (kernels with

@@ -45,12 +45,19 @@ type Command struct {
 	// writing, which gets "1" when everything is to end; nil is signals to the
 	// processes alone. The reaper must not be in that cgroup.
 	CgroupKill *os.File
+	// CgroupHolder is the directory that has the cgroup, under CgroupName and
+	// with CgroupInode: when nothing of the job is left and this process is
+	// gone, the reaper removes the cgroup there. nil leaves that to others.
+	CgroupHolder *os.File
+	CgroupName   string
+	CgroupInode  uint64
 	// KeeperProcs is the cgroup.procs, open for writing, of a cgroup that the
 	// reaper moves to before anything else; nil leaves it where it is.
 	KeeperProcs *os.File
 	// Record gets a line when the main process ends and one when nothing is
 	// left, so that they are known when nobody was there to hear of them; nil
-	// is no record. It must be open with O_APPEND. ReadRecord reads it.
+	// is no record. Who writes them is the reaper, and this process once that
+	// is lost. It must be open with O_APPEND. ReadRecord reads it.
 	Record *os.File
 	// OnHangup says what happens when this process, or the Reaper's last
 	// holder, is gone.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,12 @@ func keep() {
 	}
 	c.Record = open("RECORD", os.O_WRONLY|os.O_APPEND|os.O_CREATE)
 	c.Cgroup = open("CGROUP", unix.O_DIRECTORY)
+	if os.Getenv("REMOVE") != "" {
+		var st unix.Stat_t
+		must(unix.Fstat(int(c.Cgroup.Fd()), &st))
+		c.CgroupHolder = open("REMOVE", unix.O_DIRECTORY)
+		c.CgroupName, c.CgroupInode = filepath.Base(c.Cgroup.Name()), st.Ino
+	}
 	r, err := s.Fork(c)
 	must(err)
 	fmt.Println(r.PID(), r.MainPID())

@@ -38,12 +38,18 @@ func lost(t *testing.T, r *Reaper) {
 	}
 }
 
-// What the reaper had comes to its keeper, the exit code too.
+// What the reaper had comes to its keeper, the exit code and the record too.
 func TestReaperKilled(t *testing.T) {
 	s := subreaper(t)
+	record := filepath.Join(t.TempDir(), "record")
+	file, err := os.OpenFile(record, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
 	c, open := gated(t, "exec 0<&-; setsid sleep 1000 & exit 5")
-	c.OnHangup = HangupStay
+	c.OnHangup, c.Record = HangupStay, file
 	r := started(t, s, c)
+	file.Close()
 	if err := unix.Kill(r.PID(), unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -57,6 +63,9 @@ func TestReaperKilled(t *testing.T) {
 	if e := ended(t, r); e.Status.ExitStatus() != 5 || e.CPU <= 0 {
 		t.Errorf("the exit is %+v", e)
 	}
+	if got := recorded(t, record); !got.Exit.Known || got.Exit.Status != r.Exit().Status || !got.ChildlessAt.IsZero() {
+		t.Errorf("the record is %+v", got)
+	}
 	select {
 	case <-r.Childless():
 		t.Error("childless with a child")
@@ -64,6 +73,9 @@ func TestReaperKilled(t *testing.T) {
 	}
 	r.End()
 	childless(t, r)
+	if got := recorded(t, record); !got.ChildlessAt.Equal(r.ChildlessAt()) {
+		t.Errorf("the record is %+v, childless at %v", got, r.ChildlessAt())
+	}
 }
 
 // With HangupEnd the main process ends with its reaper, and the rest is the

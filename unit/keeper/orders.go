@@ -30,6 +30,7 @@ const (
 	slotKill
 	slotKeeperProcs
 	slotRecord
+	slotHolder
 	slots
 
 	// firstSpare is above every slot: descriptors rest there on their way.
@@ -71,6 +72,8 @@ type orders struct {
 	uid, gid             uint32
 	groups               uintptr
 	groupCount           uintptr
+	cgroupInode          uint64
+	cgroupName           [maxName + 1]byte // in the directory at slotHolder
 
 	all   pages // the mapping
 	stack pages // the children's
@@ -96,6 +99,7 @@ type orders struct {
 	usage   unix.Rusage
 	now     unix.Timespec
 	limit   unit.Rlimit
+	inode   unix.Stat_t
 	action  sigaction
 	mask    sigset
 	status  int32
@@ -170,6 +174,9 @@ func opName(op int32) string {
 	return names[op]
 }
 
+// maxName is NAME_MAX.
+const maxName = 255
+
 // stackSize is more than what nosplit functions can use; that is under 1 KiB.
 const stackSize = 8 << 10
 
@@ -235,6 +242,10 @@ func (c *Command) order() (*orders, []byte, error) {
 		}
 	}
 	o.umask, o.onHangup, o.scan, o.deaf = c.Umask, c.OnHangup, c.scan, c.Deaf
+	if c.CgroupHolder != nil {
+		o.cgroupInode = c.CgroupInode
+		copy(o.cgroupName[:maxName], c.CgroupName)
+	}
 	if c.Nice != nil {
 		o.hasNice, o.nice = true, int32(*c.Nice)
 	}
@@ -261,7 +272,7 @@ func (o *orders) setRlimits(limits []unit.Rlimit) {
 // children's ends.
 func (o *orders) setFiles(c *Command, control, gate, null int) {
 	for i, f := range [slots]*os.File{slotIn: c.Stdin, slotOut: c.Stdout, slotErr: c.Stderr, slotCgroup: c.Cgroup,
-		slotProcs: c.CgroupProcs, slotKill: c.CgroupKill, slotKeeperProcs: c.KeeperProcs, slotRecord: c.Record} {
+		slotProcs: c.CgroupProcs, slotKill: c.CgroupKill, slotKeeperProcs: c.KeeperProcs, slotRecord: c.Record, slotHolder: c.CgroupHolder} {
 		switch {
 		case f != nil:
 			// Fd makes it a blocking one, as a job wants it.
@@ -284,4 +295,5 @@ func (c *Command) keepAlive() {
 	runtime.KeepAlive(c.CgroupKill)
 	runtime.KeepAlive(c.KeeperProcs)
 	runtime.KeepAlive(c.Record)
+	runtime.KeepAlive(c.CgroupHolder)
 }

@@ -35,6 +35,7 @@ type Reaper struct {
 	mu      sync.Mutex
 	gate    *os.File
 	kill    *os.File
+	note    *os.File // Command.Record, for when the reaper is lost
 	exit    Exit
 	emptyAt time.Time
 	refused map[int]struct{}
@@ -219,6 +220,10 @@ func (r *Reaper) follow() {
 	if !childless {
 		r.mu.Lock()
 		r.lost = true
+		if r.exit.Known {
+			// It told us before it wrote it down.
+			r.noteExit()
+		}
 		r.mu.Unlock()
 		r.adopt()
 	}
@@ -231,6 +236,7 @@ func (r *Reaper) finish() {
 	r.mu.Lock()
 	if r.emptyAt.IsZero() {
 		r.emptyAt = time.Now()
+		r.noteChildless()
 	}
 	if r.gate != nil {
 		r.gate.Close()
@@ -238,9 +244,7 @@ func (r *Reaper) finish() {
 	}
 	r.mu.Unlock()
 	unix.Close(r.control)
-	if r.kill != nil {
-		r.kill.Close()
-	}
+	closeAll(r.kill, r.note)
 	close(r.childless)
 }
 
@@ -253,6 +257,9 @@ func (r *Reaper) setExit(e Exit) {
 	case <-r.exited:
 	default:
 		r.exit = e
+		if r.lost && e.Known {
+			r.noteExit()
+		}
 		close(r.exited)
 	}
 }

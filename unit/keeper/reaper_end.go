@@ -91,6 +91,42 @@ func strikeListed(o *orders) {
 	}
 }
 
+// removeCgroup removes the cgroup of a job of which nothing is left, where the
+// keeper, which would do that, is gone. A cgroup can be busy for some
+// milliseconds after its last process; one that others have put theirs into
+// stays so.
+//
+//go:nosplit
+//go:norace
+func removeCgroup(o *orders) {
+	if o.fds[slotHolder] < 0 {
+		return
+	}
+	if o.fds[slotControl] >= 0 {
+		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, slotControl, uintptr(unsafe.Pointer(&o.buf)), 1, unix.MSG_DONTWAIT|unix.MSG_PEEK, 0, 0)
+		if errno != 0 && errno != unix.ECONNRESET || n != 0 && errno == 0 {
+			return
+		}
+	}
+	for range removeTries {
+		name := uintptr(unsafe.Pointer(&o.cgroupName))
+		// A later job's cgroup can have the name by now.
+		_, _, errno := syscall.RawSyscall6(sysFstatat, slotHolder, name, uintptr(unsafe.Pointer(&o.inode)), unix.AT_SYMLINK_NOFOLLOW, 0, 0)
+		if errno != 0 || o.inode.Ino != o.cgroupInode {
+			return
+		}
+		_, _, errno = syscall.RawSyscall6(unix.SYS_UNLINKAT, slotHolder, name, unix.AT_REMOVEDIR, 0, 0, 0)
+		if errno != unix.EBUSY {
+			return
+		}
+		o.now = unix.Timespec{Nsec: shortTick}
+		syscall.RawSyscall6(unix.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&o.now)), 0, 0, 0)
+	}
+}
+
+// removeTries are as many ticks.
+const removeTries = 100
+
 // strikeFound looks for our children among all processes, where the kernel
 // has no list (CONFIG_PROC_CHILDREN).
 //

@@ -35,6 +35,7 @@ func reap(o *orders) {
 	for {
 		collect(o)
 		if o.childless {
+			removeCgroup(o)
 			exit(0)
 		}
 		if o.ending {

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -259,4 +260,29 @@ func private(t testing.TB, pid int) (kib int) {
 		}
 	}
 	return kib
+}
+
+// What a reaper sent before it was killed is heard, also when it was told
+// something that it did not live to read.
+func TestReadRecordOfTheDead(t *testing.T) {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(ends[0])
+	sent := record{kind: recordExit, status: 5 << 8}
+	if _, err := unix.Write(ends[1], (*[recordSize]byte)(unsafe.Pointer(&sent))[:]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.Write(ends[0], []byte{tellEnd}); err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(ends[1])
+	var got record
+	if n, err := readRecord(ends[0], &got); err != nil || n == 0 || got != sent {
+		t.Errorf("the first record is %+v (%d bytes, %v), want %+v", got, n, err, sent)
+	}
+	if n, err := readRecord(ends[0], &got); err != nil || n != 0 {
+		t.Errorf("then there are %d bytes, %v", n, err)
+	}
 }

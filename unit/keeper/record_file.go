@@ -61,3 +61,21 @@ func ReadRecord(r io.Reader) (Recorded, error) {
 	}
 	return out, nil
 }
+
+// noteExit and noteChildless write to the record what its reaper did not live
+// to write, or perhaps did: the last line of a kind counts. They begin a line
+// of their own, as the reaper's can be torn. What cannot be written is known
+// to this process alone, as it would be to a reaper.
+
+func (r *Reaper) noteExit() {
+	if r.note != nil {
+		e := r.exit
+		fmt.Fprintf(r.note, "\n%s %d %d %d %d%s", wordExit, uint32(e.Status), e.At.UnixNano(), int64(e.CPU), e.MaxRSS, wordEnd)
+	}
+}
+
+func (r *Reaper) noteChildless() {
+	if r.note != nil {
+		fmt.Fprintf(r.note, "\n%s %d%s", wordChildless, r.emptyAt.UnixNano(), wordEnd)
+	}
+}

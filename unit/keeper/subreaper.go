@@ -78,22 +78,21 @@ func (s *Subreaper) Fork(c *Command) (*Reaper, error) {
 		}
 		defer unix.Close(null)
 	}
-	var kill *os.File
-	if c.CgroupKill != nil {
-		fd, err := unix.FcntlInt(c.CgroupKill.Fd(), unix.F_DUPFD_CLOEXEC, 3)
-		if err != nil {
-			return nil, fmt.Errorf("cannot keep %s: %w", c.CgroupKill.Name(), err)
-		}
-		kill = os.NewFile(uintptr(fd), c.CgroupKill.Name())
+	kill, err := another(c.CgroupKill)
+	if err != nil {
+		return nil, err
+	}
+	note, err := another(c.Record)
+	if err != nil {
+		closeAll(kill)
+		return nil, err
 	}
 	control, gate, pid, err := s.fork(c, o, null)
 	if err != nil {
-		if kill != nil {
-			kill.Close()
-		}
+		closeAll(kill, note)
 		return nil, err
 	}
-	r := &Reaper{s: s, pid: pid, kill: kill, exited: make(chan struct{}), childless: make(chan struct{}),
+	r := &Reaper{s: s, pid: pid, kill: kill, note: note, exited: make(chan struct{}), childless: make(chan struct{}),
 		wake: make(chan struct{}), refused: map[int]struct{}{}}
 	if err := r.await(control, gate); err != nil {
 		unix.Close(gate) // a main process that is there without our knowing sees it and ends
@@ -104,9 +103,7 @@ func (s *Subreaper) Fork(c *Command) (*Reaper, error) {
 		} else {
 			s.release(r)
 		}
-		if kill != nil {
-			kill.Close()
-		}
+		closeAll(kill, note)
 		return nil, err
 	}
 	r.gate = os.NewFile(uintptr(gate), "gate")
@@ -116,6 +113,24 @@ func (s *Subreaper) Fork(c *Command) (*Reaper, error) {
 	s.mu.Unlock()
 	go r.follow()
 	return r, nil
+}
+
+// another is a descriptor of our own for the same file; nil for none.
+func another(f *os.File) (*os.File, error) {
+	if f == nil {
+		return nil, nil
+	}
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, fmt.Errorf("cannot keep %s: %w", f.Name(), err)
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
+}
+
+func closeAll(files ...*os.File) {
+	for _, f := range files {
+		f.Close() // of a nil file too
+	}
 }
 
 // fork makes the reaper; control and gate are our ends of its sockets.

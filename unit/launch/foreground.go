@@ -88,8 +88,27 @@ func (k *kept) follow(ctx context.Context, fact Fact) (unit.Report, error) {
 	waited, cancel := context.WithTimeout(ctx, drain)
 	rep, err = j.Wait(waited, FactSettled)
 	cancel()
+	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		return rep, err
+	}
+	if rep, err := k.others(ctx); err != nil || rep.Confirmed {
+		return rep, err
+	}
+	return j.stop(ctx, j.rec.Grace, byLeftovers)
+}
+
+// others waits for another process that ends the job at this moment, as long as
+// that can take: one that was killed meanwhile ends nothing any more.
+func (k *kept) others(ctx context.Context) (unit.Report, error) {
+	rec, err := k.j.entry.Record()
+	if err != nil || rec.Stop.RequestedAt == nil {
+		return unit.Report{}, err
+	}
+	waited, cancel := context.WithDeadline(ctx, due(*rec.Stop.RequestedAt, rec.Grace).Add(killWait))
+	defer cancel()
+	rep, err := k.j.Wait(waited, FactSettled)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return j.stop(ctx, j.rec.Grace, byLeftovers)
+		err = nil
 	}
 	return rep, err
 }

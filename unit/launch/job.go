@@ -134,6 +134,9 @@ func (j *Job) Look(ctx context.Context) (unit.Report, error) {
 	if err := j.adopt(ctx); err != nil {
 		return unit.Report{}, err
 	}
+	if j.rec.Sealed != nil {
+		return *j.rec.Sealed, nil
+	}
 	return j.settle(ctx, j.observe(ctx, dbusclient.DepthAll))
 }
 
@@ -146,6 +149,9 @@ func (j *Job) Verify(ctx context.Context, weak bool) (unit.Report, error) {
 	}
 	if err := j.adopt(ctx); err != nil {
 		return unit.Report{}, err
+	}
+	if j.rec.Sealed != nil {
+		return *j.rec.Sealed, nil
 	}
 	var lk look
 	verify.Recheck(ctx, wallClock{}, func(ctx context.Context) verify.Observation {
@@ -182,8 +188,10 @@ func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 		if rec.Sealed != nil {
 			return
 		}
-		if rec.Stop.RequestedAt != nil && j.rec.Stop.RequestedAt == nil || rec.Stop.By != nil && j.rec.Stop.By == nil {
-			// Another process ended the job while this one watched.
+		_, kept := j.held.(*kept)
+		if (kept || j.rec.Stop.By == nil) && rec.Stop.By != nil || rec.Stop.RequestedAt != nil && j.rec.Stop.RequestedAt == nil {
+			// Another process ended the job, or helped to, while this one
+			// watched.
 			j.rec.Stop = rec.Stop
 			j.noteSteps(lk)
 			rep = j.report(lk)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/fallback/cgroup"
+	"github.com/unitward/unitward/fallback/proc"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/capture"
 	"github.com/unitward/unitward/unit/keeper"
@@ -100,9 +101,15 @@ func (k *kept) orphaned() bool {
 		return false
 	}
 	if rec.Identity.PID == 0 {
-		return gone(rec.Launcher) && (rec.Keeper.PID == 0 || gone(rec.Keeper))
+		return ended(rec.Launcher) && (rec.Keeper.PID == 0 || ended(rec.Keeper))
 	}
-	return gone(rec.Keeper) && gone(rec.Reaper)
+	return ended(rec.Keeper) && ended(rec.Reaper)
+}
+
+// ended is true when a process is gone, or is one that nobody reaps.
+func ended(p unit.Process) bool {
+	s, err := proc.Root.Stat(p.PID)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && (s.StartTime != p.StartTime || s.Ended())
 }
 
 func (k *kept) observe(ctx context.Context, _ dbusclient.Depth, lk *look) {
@@ -110,22 +117,21 @@ func (k *kept) observe(ctx context.Context, _ dbusclient.Depth, lk *look) {
 	o.Nonce, o.Stopping = rec.Identity.Nonce, rec.Stop.RequestedAt != nil
 	// Whether the keeper lives comes first: its last deed is then seen.
 	o.KeeperGone = k.orphaned()
-	o.Kept = k.heard()
+	var exit keeper.Exit
+	o.Kept, exit = k.heard()
 	k.at.look(ctx, lk)
-	if o.Kept != nil && o.Kept.Exited && k.at.clear(ctx) {
+	if exit.Known && k.at.clear(ctx) {
 		k.at.look(ctx, lk)
 	}
-	if k.reaper != nil {
-		if e := k.reaper.Exit(); e.Known && lk.usage.CPUNanoseconds == nil {
-			cpu := uint64(e.CPU)
-			lk.usage.CPUNanoseconds = &cpu
-		}
+	if exit.Known && lk.usage.CPUNanoseconds == nil {
+		cpu := uint64(exit.CPU)
+		lk.usage.CPUNanoseconds = &cpu
 	}
 }
 
 // heard is what the reaper saw: as it tells its keeper, or as it wrote it down
 // for others.
-func (k *kept) heard() *verify.Kept {
+func (k *kept) heard() (*verify.Kept, keeper.Exit) {
 	var r keeper.Recorded
 	if k.reaper != nil {
 		r = keeper.Recorded{Exit: k.reaper.Exit()}
@@ -137,11 +143,11 @@ func (k *kept) heard() *verify.Kept {
 	} else {
 		f, err := k.j.entry.OpenKept()
 		if err != nil {
-			return nil // no word is no evidence
+			return nil, keeper.Exit{} // no word is no evidence
 		}
 		defer f.Close()
 		if r, err = keeper.ReadRecord(f); err != nil {
-			return nil
+			return nil, keeper.Exit{}
 		}
 	}
 	h := &verify.Kept{Nonce: k.j.rec.Identity.Nonce, Source: "reaper wait"}
@@ -154,11 +160,28 @@ func (k *kept) heard() *verify.Kept {
 		}
 	}
 	h.Childless, h.ChildlessAt = !r.ChildlessAt.IsZero(), r.ChildlessAt
-	return h
+	return h, r.Exit
 }
 
-// adopt: what a start that was cut off left is known by its record alone.
-func (k *kept) adopt(context.Context) error { return nil }
+// adopt settles a start that was cut off: nothing of the command exists before
+// the record names the main process, which ends when its keeper does.
+func (k *kept) adopt(ctx context.Context) error {
+	j := k.j
+	if j.rec.Identity.PID != 0 || j.rec.Sealed != nil || !k.orphaned() {
+		return nil
+	}
+	if p, ok := k.at.(*cgroupPlace); ok && !p.swept(ctx) {
+		return nil
+	}
+	return j.update(func(rec *unit.Record) {
+		if rec.Identity.PID == 0 && rec.Sealed == nil {
+			failed := rec.StartFailed(now(), errCutOff.Error())
+			rec.Sealed = &failed
+		}
+	})
+}
+
+var errCutOff = errors.New("who started it ended before the command was executed")
 
 func (k *kept) quiet() bool {
 	if k.reaper == nil {

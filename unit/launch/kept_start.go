@@ -28,7 +28,6 @@ const scopeTimeout = 25 * time.Second
 // says who it is.
 func (j *Job) launchKept(ctx context.Context, s *unit.Spec, io Stdio) (err error) {
 	k := &kept{j: j, wake: make(chan struct{}, 1)}
-	j.held = k
 	defer func() {
 		if err != nil {
 			k.undo()
@@ -69,7 +68,11 @@ func (j *Job) launchKept(ctx context.Context, s *unit.Spec, io Stdio) (err error
 			return err
 		}
 	}
-	return k.execute(ctx, s)
+	if err := k.execute(ctx, s); err != nil {
+		return err
+	}
+	j.held = k
+	return nil
 }
 
 // command resolves what the main process becomes. What it opened is to be
@@ -136,14 +139,21 @@ func (k *kept) prepareCgroup(s *unit.Spec, cmd *keeper.Command) error {
 	if err != nil {
 		return err
 	}
+	// Known before it is there: a start that is cut off leaves a record that
+	// leads to it.
+	id := &k.j.rec.Identity
+	if id.Cgroup, err = parent.Vacant(k.j.rec.Name); err != nil {
+		return err
+	}
+	if err := k.put(); err != nil {
+		return err
+	}
 	u, err := parent.Create(k.j.rec.Name)
 	if err != nil {
 		return err
 	}
-	p := &cgroupPlace{j: k.j, unit: u}
-	k.at = p
-	id := &k.j.rec.Identity
-	id.Cgroup, id.CgroupInode = u.Path, u.Inode
+	k.at = &cgroupPlace{j: k.j, unit: u}
+	id.CgroupInode = u.Inode
 	found := u.SetLimits(limits)
 	for i := range found {
 		for _, asked := range s.Limits {
@@ -157,6 +167,8 @@ func (k *kept) prepareCgroup(s *unit.Spec, cmd *keeper.Command) error {
 	}
 	k.j.rec.Limits = found
 	cmd.Cgroup, cmd.CgroupProcs, cmd.CgroupKill = u.Dir(), u.Procs(), u.KillFile()
+	cmd.CgroupHolder, cmd.CgroupName = u.Holder()
+	cmd.CgroupInode = u.Inode
 	return nil
 }
 
@@ -179,13 +191,35 @@ func (k *kept) execute(ctx context.Context, s *unit.Spec) error {
 	}
 	started := now()
 	rec.StartedAt = &started
-	if err := k.j.entry.Put(rec); err != nil {
+	if err := k.put(); err != nil {
 		return err
 	}
 	if err := k.reaper.Execute(); err != nil {
 		return becomeFailed(rec.Name, s, err)
 	}
 	return nil
+}
+
+// errGivenUp says that somebody found the start without its launcher and
+// settled it as one of which nothing ran. So it has to be.
+var errGivenUp = errors.New("its launcher ended before the command was executed, and the job was settled as not started")
+
+// put writes the record, before anything that it is to lead to. A keeper of its
+// own may be known to nobody yet, while its launcher is gone.
+func (k *kept) put() error {
+	j := k.j
+	if j.rec.Launcher == j.l.self {
+		return j.entry.Put(j.rec)
+	}
+	rec, err := j.entry.Update(false, func(rec *unit.Record) {
+		if rec.Sealed == nil {
+			*rec = *j.rec
+		}
+	})
+	if err == nil && rec.Sealed != nil {
+		err = fmt.Errorf("cannot start %s: %w", rec.Name, errGivenUp)
+	}
+	return err
 }
 
 // undo ends and removes what a start that failed has made.
@@ -208,7 +242,6 @@ func (k *kept) undo() {
 	if k.at != nil {
 		k.at.close()
 	}
-	k.j.held = nil
 }
 
 // forkFailed turns the error of a fork into that of the isolation or of the

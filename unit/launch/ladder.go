@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/verify"
@@ -84,6 +85,9 @@ func (j *Job) try(ctx context.Context, rung string, s *unit.Spec, io Stdio) erro
 		if _, err := j.l.connected(ctx, s.Manager); err != nil {
 			return err
 		}
+	}
+	if s.Lifetime == unit.LifetimeOwner && ended(j.rec.OwnerProcess) {
+		return fmt.Errorf("cannot start %s: its owner, process %d, is not there", j.rec.Name, s.OwnerPID)
 	}
 	outlives := s.DetachAfter > 0 || s.Leftovers == unit.LeftoversKeep && s.Output == unit.OutputCapture
 	if s.Lifetime == unit.LifetimeCall && !outlives {

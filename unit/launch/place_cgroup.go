@@ -127,6 +127,28 @@ func (p *cgroupPlace) resume(ctx context.Context) error {
 	return err
 }
 
+// swept is true when there is no cgroup of a start that was cut off. One that is
+// there and empty is removed: its name was free when it was recorded.
+func (p *cgroupPlace) swept(ctx context.Context) bool {
+	id, h := p.j.rec.Identity, p.j.l.hierarchy()
+	if id.Cgroup == "" || h == nil {
+		return true // none was made, or was to be
+	}
+	g, err := h.Lookup(id.Cgroup)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	u, err := h.Attach(id.Cgroup, g.Inode)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	defer u.Close()
+	// Its main process may be about to end.
+	bounded, cancel := context.WithTimeout(ctx, clearWait)
+	defer cancel()
+	return u.Remove(bounded) == nil
+}
+
 func (p *cgroupPlace) clear(ctx context.Context) bool {
 	u, err := p.open()
 	if err != nil || u.Read().State != verify.CgroupEmpty {

@@ -44,6 +44,16 @@ func (p *groupPlace) look(_ context.Context, lk *look) {
 		return
 	}
 	o := &lk.o
+	// The main process is whom all others are known by, until its end is known.
+	// That it leads a group is not, before its exec.
+	var other *group.MismatchError
+	if o.Kept == nil || !o.Kept.Exited {
+		if err := p.owned().Check(); errors.As(err, &other) && (other.Field == "start time" || other.Field == "pid namespace") &&
+			o.Identity.State == verify.IdentitySame {
+			o.Identity = verify.Identity{State: verify.IdentityChanged, Detail: other.Error()}
+			return
+		}
+	}
 	o.Group = p.owned().Look()
 	if o.KeeperGone {
 		o.Group.Scan = p.owned().Scan(p.k.j.rec.Name, group.DefaultBounds())
@@ -82,11 +92,11 @@ func describeProcess(p keeper.Process) (m verify.Member, ok bool) {
 // lost, its keeper.
 func (p *groupPlace) descendants() []keeper.Process {
 	rec := p.k.j.rec
-	if !gone(rec.Reaper) {
+	if !ended(rec.Reaper) {
 		found, _ := keeper.Descendants(rec.Reaper.PID)
 		return found
 	}
-	if gone(rec.Keeper) {
+	if ended(rec.Keeper) {
 		return nil
 	}
 	session, err := unix.Getsid(rec.Keeper.PID)
@@ -131,8 +141,10 @@ func (p *groupPlace) send(_ context.Context, signal int) (string, error) {
 // kill tells the reaper to end everything; where it is lost, everything is
 // ended from here, as often as it takes.
 func (p *groupPlace) kill(ctx context.Context) string {
-	reaper := p.k.j.rec.Reaper
-	if !gone(reaper) && (keeper.Process{PID: reaper.PID, StartTime: reaper.StartTime}).Signal(unix.SIGTERM) == nil {
+	recorded := p.k.j.rec.Reaper
+	reaper := keeper.Process{PID: recorded.PID, StartTime: recorded.StartTime}
+	if !ended(recorded) && reaper.Signal(unix.SIGTERM) == nil {
+		_ = reaper.Signal(unix.SIGCONT) // it may have been stopped
 		return "the reaper ends its children"
 	}
 	bounded, cancel := context.WithTimeout(ctx, killWait)
@@ -154,9 +166,33 @@ func (p *groupPlace) kill(ctx context.Context) string {
 	}
 }
 
+// pause stops one process after the other, until a look finds none that runs:
+// each can have made others meanwhile.
 func (p *groupPlace) pause(ctx context.Context) error {
-	_, err := p.send(ctx, int(unix.SIGSTOP))
-	return err
+	if _, err := p.send(ctx, int(unix.SIGSTOP)); err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, frozenWait)
+	defer cancel()
+	for {
+		running := 0
+		for _, d := range p.descendants() {
+			if m, ok := describeProcess(d); ok && m.State != "T" && m.State != "t" {
+				running++
+				if err := d.Signal(unix.SIGSTOP); err != nil && !errors.Is(err, unix.ESRCH) {
+					return err
+				}
+			}
+		}
+		if running == 0 {
+			return nil
+		}
+		select {
+		case <-bounded.Done():
+			return fmt.Errorf("cannot pause job %s: %d of its processes do not stop", p.k.j.rec.Name, running)
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 func (p *groupPlace) resume(ctx context.Context) error {

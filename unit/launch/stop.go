@@ -72,6 +72,9 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 		return rep, cmp.Or(err, unsaved)
 	}
 	unsaved := j.begin(by)
+	if j.rec.Sealed != nil {
+		return *j.rec.Sealed, nil // it ended meanwhile, by itself
+	}
 	detail, err := j.held.terminate(ctx, j.killSignal(), grace)
 	if err != nil {
 		return rep, err
@@ -108,7 +111,7 @@ func (j *Job) actable(op string) error {
 func (j *Job) begin(by string) error {
 	at := now()
 	return j.note(func(rec *unit.Record) {
-		if rec.Stop.RequestedAt != nil {
+		if rec.Stop.RequestedAt != nil || rec.Sealed != nil {
 			return
 		}
 		rec.Stop.By = &by
@@ -122,6 +125,14 @@ func (j *Job) step(action, detail string) error {
 	at := now()
 	return j.note(func(rec *unit.Record) {
 		rec.Stop.Steps = append(rec.Stop.Steps, unit.Step{At: at, Action: action, Detail: detail})
+		if rec.Sealed != nil && rec.Sealed.Stop.RequestedAt != nil {
+			// Who keeps the job saw its end before this was written.
+			for i := range rec.Stop.Steps {
+				rec.Stop.Steps[i].Sufficed = false
+			}
+			rec.Stop.Steps[len(rec.Stop.Steps)-1].Sufficed = true
+			rec.Sealed.Stop = rec.Stop
+		}
 	})
 }
 

@@ -50,6 +50,9 @@ func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
 	if err := j.adopt(ctx); err != nil {
 		return unit.Report{}, err
 	}
+	if j.rec.Sealed != nil {
+		return *j.rec.Sealed, nil
+	}
 	timer := time.NewTicker(tick)
 	defer timer.Stop()
 	if j.held != nil && j.held.quiet() {

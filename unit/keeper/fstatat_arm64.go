@@ -1,0 +1,6 @@
+package keeper
+
+import "golang.org/x/sys/unix"
+
+// sysFstatat is fstatat(2), which the machines call differently.
+const sysFstatat = unix.SYS_FSTATAT
