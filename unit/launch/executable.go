@@ -60,9 +60,10 @@ func Resolve(command, dir string, env []string) (string, error) {
 			return path, nil
 		}
 		switch _, absent := os.Stat(path); {
+		case absent != nil: // or in a directory that may not be looked into, which says nothing
 		case execStatus(err) == statusNoExec:
 			refused = cmp.Or(refused, err)
-		case absent == nil: // it is there, and its interpreter is not
+		default: // it is there, and its interpreter is not
 			broken = cmp.Or(broken, err)
 		}
 	}
