@@ -196,6 +196,10 @@ type Member struct {
 	// Wchan is the kernel function a process in state D sleeps in, when it
 	// can be read; else empty.
 	Wchan string `json:"wchan,omitempty"`
+	// AgeMS is for how long it runs, in milliseconds; 0 is not known.
+	AgeMS int64 `json:"age_ms,omitempty"`
+	// MemoryBytes is its resident set; 0 is none, or not known.
+	MemoryBytes int64 `json:"memory_bytes,omitempty"`
 }
 
 // Recorded is the exit status as systemd handed it to the job's recorder

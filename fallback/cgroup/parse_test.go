@@ -2,13 +2,9 @@ package cgroup
 
 import (
 	"encoding/binary"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -99,22 +95,6 @@ func FuzzPopulated(f *testing.F) {
 			t.Fatalf("parsePopulated(%q) = %v, and no line says so", s, populated)
 		}
 	})
-}
-
-func TestParseStat(t *testing.T) {
-	for in, want := range map[string][2]string{
-		"42 (sh) S 1 2": {"sh", "S"}, "42 (a b) R 1": {"a b", "R"}, "42 (a) Z (b) D 1": {"a) Z (b", "D"},
-		"42 (()) T 1": {"()", "T"}, "42 () X": {"", "X"}, "42 (a\nb) I 0\n": {"a\nb", "I"},
-	} {
-		if comm, state, ok := parseStat(in); !ok || comm != want[0] || state != want[1] {
-			t.Errorf("parseStat(%q) = %q, %q, %v; want %q", in, comm, state, ok, want)
-		}
-	}
-	for _, in := range []string{"", "42", "42 (sh", "42 sh) S", "42 (sh)", "42 (sh) \n", ")("} {
-		if comm, state, ok := parseStat(in); ok {
-			t.Errorf("parseStat(%q) = %q, %q", in, comm, state)
-		}
-	}
 }
 
 // event is one of inotify(7).
@@ -208,38 +188,4 @@ func FuzzPath(f *testing.F) {
 			t.Fatalf("path(%q) below %q is %q", cgroup, root, got)
 		}
 	})
-}
-
-func TestDescribe(t *testing.T) {
-	cmd := exec.Command("/bin/sh", "-c", "read x", "\xff", "a\nb", strings.Repeat("z", 2*maxCommand))
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	m, ok := describe(cmd.Process.Pid)
-	// While execve(2) changes the memory over there is no command line.
-	for deadline := time.Now().Add(10 * time.Second); ok && m.Command == "[sh]" && time.Now().Before(deadline); {
-		m, ok = describe(cmd.Process.Pid)
-	}
-	if !ok || m.PID != cmd.Process.Pid || !strings.HasPrefix(m.Command, "/bin/sh -c read x ? ") || len(m.Command) != maxCommand || !utf8.ValidString(m.Command) {
-		t.Errorf("describe = %+v, %v", m, ok)
-	}
-	in.Close()
-	var info unix.Siginfo
-	if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
-		t.Fatal(err)
-	}
-	if m, ok := describe(cmd.Process.Pid); ok {
-		t.Errorf("a zombie is described: %+v", m)
-	}
-	cmd.Wait()
-	if m, ok := describe(cmd.Process.Pid); ok {
-		t.Errorf("a process that is gone is described: %+v", m)
-	}
-	if m, ok := describe(2); ok && os.Getpid() != 2 && !strings.HasPrefix(m.Command, "[") && commandLine("/proc/2/cmdline") == "" {
-		t.Errorf("a kernel thread is %q", m.Command)
-	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/unitward/unitward/fallback/proc"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -122,7 +123,8 @@ func TestUnitTricks(t *testing.T) {
 					if frozen, err := u.event("frozen"); c.frozen {
 						return frozen && err == nil
 					}
-					return commandLine("/proc/"+itoa(cmd.Process.Pid)+"/cmdline") == "sleep 306"
+					m, ok := proc.Describe(cmd.Process.Pid)
+					return ok && m.Command == "sleep 306"
 				})
 				if c.attach {
 					later, err := p.h.Attach(u.Path, u.Inode)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/unitward/unitward/fallback/proc"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -194,7 +195,7 @@ func (u *Unit) members() []verify.Member {
 				return errTooMany
 			}
 			same := func(m verify.Member) bool { return m.PID == pid }
-			if m, ok := describe(pid); ok && !slices.ContainsFunc(found, same) {
+			if m, ok := proc.Describe(pid); ok && !slices.ContainsFunc(found, same) {
 				found = append(found, m)
 			}
 		}
