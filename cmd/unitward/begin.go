@@ -19,6 +19,9 @@ type begun struct {
 }
 
 func (b *begun) close() {
+	if b.l != nil && b.job != nil {
+		b.l.Tidy()
+	}
 	// The connection goes first: it takes every match and reference with it,
 	// which nobody need ask for one by one.
 	if b.l != nil {

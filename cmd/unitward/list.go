@@ -13,48 +13,71 @@ import (
 	"github.com/unitward/unitward/unit/launch"
 )
 
+// listOptions are the options of list.
+type listOptions struct {
+	owner               string
+	all, orphans, watch bool
+}
+
 func (a *app) listCommand() *cobra.Command {
-	var owner string
-	var all bool
+	var o listOptions
 	cmd := &cobra.Command{
 		Use:   "list [OPTIONS]",
 		Short: "List jobs",
-		Long:  "list looks at every job that is not settled and prints a line each.",
-		Args:  none,
-		RunE:  func(*cobra.Command, []string) error { return a.list(owner, all) },
+		Long: "list looks at every job that is not settled and prints a line each. With --watch\n" +
+			"it goes on, with what each uses, once a second.",
+		Args: none,
+		RunE: func(*cobra.Command, []string) error { return a.list(o) },
 	}
-	cmd.Flags().StringVar(&owner, "owner", "", "only jobs with this owner's `LABEL`")
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "settled jobs too")
+	cmd.Flags().StringVar(&o.owner, "owner", "", "only jobs with this owner's `LABEL`")
+	cmd.Flags().BoolVarP(&o.all, "all", "a", false, "settled jobs too")
+	cmd.Flags().BoolVar(&o.orphans, "orphans", false, "only live jobs whose owner or launcher is gone")
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "print the list again and again, with what each job uses")
 	return cmd
 }
 
-func (a *app) list(owner string, all bool) error {
+func (o *listOptions) wants(rec *unit.Record) bool {
+	switch {
+	case o.owner != "" && rec.Owner != o.owner:
+		return false
+	case o.orphans:
+		return rec.Sealed == nil && launch.Orphan(rec)
+	}
+	return o.all || rec.Sealed == nil
+}
+
+func (a *app) list(o listOptions) error {
 	ctx := context.Background()
 	l, err := a.launcher()
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	found, err := l.Names()
+	if o.watch {
+		return a.watchList(ctx, l, o)
+	}
+	rows, err := a.rows(ctx, l, o)
 	if err != nil {
 		return err
 	}
-	rows := []row{}
-	for _, name := range found {
-		r, shown := a.row(ctx, l, name, owner, all)
-		if shown {
-			rows = append(rows, r)
-		}
-	}
 	if a.json {
-		objects := make([]any, len(rows))
-		for i, r := range rows {
-			if objects[i] = r.rep; r.bad != nil {
-				objects[i] = r.bad
-			}
-		}
-		return printJSON(a.Out, objects)
+		return printJSON(a.Out, objects(rows))
 	}
+	return a.printRows(rows)
+}
+
+// objects are the rows as JSON has them.
+func objects(rows []row) []any {
+	out := make([]any, len(rows))
+	for i, r := range rows {
+		if out[i] = r.rep; r.bad != nil {
+			out[i] = r.bad
+		}
+	}
+	return out
+}
+
+func (a *app) printRows(rows []row) error {
 	w := tabwriter.NewWriter(a.Out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tSTATE\tRESULT\tAGE\tPID\tCOMMAND")
 	for _, r := range rows {
@@ -63,22 +86,26 @@ func (a *app) list(owner string, all bool) error {
 			fmt.Fprintf(a.Err, "unitward: %s\n", r.bad.Error.Message)
 			continue
 		}
-		state := string(r.rep.State)
-		if r.foreign != "" {
-			state = "foreign"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.rep.Name, state, result(*r.rep), age(*r.rep), pid(*r.rep), commandLine(r.rep.Command, 48))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.rep.Name, r.state(), result(*r.rep), age(*r.rep), pid(*r.rep), commandLine(r.rep.Command, 48))
 	}
 	return w.Flush()
 }
 
 // row is a job in a list.
 type row struct {
-	// rep is nil where bad is not.
+	// rep is nil where bad is not, and rec too.
 	rep *unit.Report
+	rec *unit.Record
 	bad *badRecord
 	// foreign says whose record it is, when it is not ours.
 	foreign string
+}
+
+func (r row) state() string {
+	if r.foreign != "" {
+		return "foreign"
+	}
+	return string(r.rep.State)
 }
 
 // badRecord is a job whose record cannot be used.
@@ -87,30 +114,28 @@ type badRecord struct {
 	errorObject
 }
 
-// row looks at one job; shown is false for one that was not asked for.
-func (a *app) row(ctx context.Context, l *launch.Launcher, name, owner string, all bool) (r row, shown bool) {
-	bad := func(err error) (row, bool) { return row{bad: &badRecord{name, objectOf(err)}}, true }
-	j, err := l.Open(ctx, name)
-	var gone *unit.NotFoundError
-	switch {
-	case errors.As(err, &gone):
-		return r, false // it was dropped meanwhile
-	case err != nil:
-		return bad(err)
+// rows looks at the jobs that are wanted.
+func (a *app) rows(ctx context.Context, l *launch.Launcher, o listOptions) ([]row, error) {
+	found, err := l.Names()
+	if err != nil {
+		return nil, err
 	}
-	defer j.Close()
-	sealed := j.Record().Sealed != nil
-	if owner != "" && j.Record().Owner != owner || sealed && !all {
-		return r, false
+	rows := []row{}
+	for _, name := range found {
+		seen, err := l.Glance(ctx, name, o.wants)
+		var gone *unit.NotFoundError
+		switch {
+		case errors.As(err, &gone): // it was dropped meanwhile
+		case seen == nil && err != nil:
+			rows = append(rows, row{bad: &badRecord{name, objectOf(err)}})
+		case seen != nil:
+			if !a.json {
+				a.warn(err)
+			}
+			rows = append(rows, row{rep: &seen.Report, rec: seen.Record, foreign: seen.Foreign})
+		}
 	}
-	rep, err := j.Look(ctx)
-	if !looked(rep) {
-		return bad(err)
-	}
-	if !a.json {
-		a.warn(err)
-	}
-	return row{rep: &rep, foreign: j.Foreign()}, true
+	return rows, nil
 }
 
 func age(r unit.Report) string {

@@ -2,34 +2,73 @@ package launch
 
 import (
 	"context"
+	"time"
 
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/verify"
 )
 
+// Sight is what Glance sees of a job.
+type Sight struct {
+	Record *unit.Record
+	Report unit.Report
+	// Foreign says whose record it is, when it is not ours; else empty.
+	Foreign string
+}
+
 // Glance is Look for a list of many: a job that is seen to run, in the
 // recorded cgroup and by its recorded main process, is reported without asking
-// its manager. The errors are those of Open and Look.
-func (l *Launcher) Glance(ctx context.Context, name string) (unit.Report, error) {
+// its manager. It returns nil for a job whose record is not wanted, which is
+// not looked at. The errors are those of Open and Look; Look's come with what
+// was seen nevertheless, if anything was.
+func (l *Launcher) Glance(ctx context.Context, name string, wanted func(*unit.Record) bool) (*Sight, error) {
 	entry, rec, err := l.store.Load(name)
 	if err != nil {
-		return unit.Report{}, err
+		return nil, err
 	}
 	j := &Job{l: l, rec: rec, entry: entry}
-	if rec.Sealed != nil {
+	if !wanted(rec) {
 		entry.Close()
-		return *rec.Sealed, nil
+		return nil, nil
 	}
 	if rep, ok := j.seenRunning(); ok {
 		entry.Close()
-		return rep, nil
+		return &Sight{Record: rec, Report: rep}, nil
 	}
 	entry.Close()
 	if j, err = l.Open(ctx, name); err != nil {
-		return unit.Report{}, err
+		return nil, err
 	}
 	defer j.Close()
-	return j.Look(ctx)
+	rep, err := j.Look(ctx)
+	if rep.Schema == "" {
+		return nil, err
+	}
+	return &Sight{Record: j.rec, Report: rep, Foreign: j.Foreign()}, err
+}
+
+// Load is what a job uses now; nil is not known.
+type Load struct {
+	CPUNanoseconds, MemoryBytes, Tasks *uint64
+	// OutputAt is when the latest output came; zero when none did, or it is not
+	// captured.
+	OutputAt time.Time
+}
+
+// Load reads what a job uses now, as its cgroup and its captured output tell.
+func (l *Launcher) Load(rec *unit.Record) Load {
+	var load Load
+	if h, id := l.hierarchy(), rec.Identity; h != nil && id.CgroupInode != 0 && id.Isolation != verify.IsolationGroup {
+		use := h.Recorded(id.Cgroup, id.CgroupInode).Use()
+		load.CPUNanoseconds, load.MemoryBytes, load.Tasks = use.CPUNanoseconds, use.MemoryBytes, use.Tasks
+	}
+	if rec.Output == unit.OutputCapture {
+		if e, _, err := l.store.Load(rec.Name); err == nil {
+			load.OutputAt = e.OutputAt()
+			e.Close()
+		}
+	}
+	return load
 }
 
 // seenRunning is true for a job whose main process and cgroup are seen to be

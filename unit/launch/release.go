@@ -56,6 +56,8 @@ func (j *Job) Reap(ctx context.Context) (unit.Report, bool, error) {
 // cannot be removed is left for the next time.
 func (l *Launcher) Tidy() {
 	if at := time.Now(); l.store.Due(at) {
-		_, _ = l.store.Tidy(at)
+		_, _ = l.store.Tidy(at, func(rec *unit.Record) bool {
+			return rec.Identity.Host == l.host.machine && rec.Identity.UID == l.cfg.UID
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -120,4 +121,28 @@ func (e *Entry) OpenKept() (*os.File, error) {
 		return nil, &CorruptError{filepath.Join(e.Dir(), keptFile), err}
 	}
 	return f, nil
+}
+
+// OutputAt is when a file of the captured output was written to last; zero
+// when there is none.
+func (e *Entry) OutputAt() time.Time {
+	var at time.Time
+	d, err := e.dir.Open(".")
+	if err != nil {
+		return at
+	}
+	defer d.Close()
+	entries, err := d.ReadDir(-1)
+	if err != nil {
+		return at
+	}
+	for _, f := range entries {
+		if !strings.HasPrefix(f.Name(), "stdout") && !strings.HasPrefix(f.Name(), "stderr") {
+			continue
+		}
+		if info, err := f.Info(); err == nil && info.Size() > 0 && info.ModTime().After(at) {
+			at = info.ModTime()
+		}
+	}
+	return at
 }

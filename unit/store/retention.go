@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/unitward/unitward/unit"
 )
 
 // Retention of settled records. Those of jobs that are not settled are kept
@@ -39,9 +41,9 @@ func (s *Store) Due(now time.Time) bool {
 const tidyFile = ".tidied"
 
 // Tidy removes settled records that are older than MaxAge or more than
-// MaxSettled, oldest first. It returns how many, and the first error, which
-// ends nothing.
-func (s *Store) Tidy(now time.Time) (removed int, err error) {
+// MaxSettled, oldest first, of those that mine is true for. It returns how
+// many, and the first error, which ends nothing.
+func (s *Store) Tidy(now time.Time, mine func(*unit.Record) bool) (removed int, err error) {
 	names, err := s.Names()
 	if err != nil {
 		return 0, err
@@ -56,7 +58,7 @@ func (s *Store) Tidy(now time.Time) (removed int, err error) {
 		if lerr != nil {
 			continue // not ours to judge
 		}
-		if rec.Sealed != nil {
+		if rec.Sealed != nil && mine(rec) {
 			at := rec.CreatedAt
 			if rec.Sealed.EndedAt != nil {
 				at = *rec.Sealed.EndedAt

@@ -24,13 +24,24 @@ func settledJob(t *testing.T, s *Store, name string, ended time.Time) {
 	e.Close()
 }
 
+func all(*unit.Record) bool { return true }
+
+func TestTidyLeavesOthers(t *testing.T) {
+	s := fresh(t)
+	now := time.Now()
+	settledJob(t, s, "old", now.Add(-2*MaxAge))
+	if n, err := s.Tidy(now, func(*unit.Record) bool { return false }); n != 0 || err != nil {
+		t.Errorf("%d were removed, %v", n, err)
+	}
+}
+
 func TestTidyByAge(t *testing.T) {
 	s := fresh(t)
 	now := time.Now()
 	settledJob(t, s, "old", now.Add(-MaxAge-time.Second))
 	settledJob(t, s, "young", now.Add(-MaxAge+time.Second))
 	settledJob(t, s, "live", time.Time{})
-	if n, err := s.Tidy(now); n != 1 || err != nil {
+	if n, err := s.Tidy(now, all); n != 1 || err != nil {
 		t.Errorf("%d were removed, %v", n, err)
 	}
 	if names, err := s.Names(); err != nil || !slices.Equal(names, []string{"live", "young"}) {
@@ -45,7 +56,7 @@ func TestTidyByNumber(t *testing.T) {
 		settledJob(t, s, fmt.Sprintf("j%04d", i), now.Add(-time.Duration(i)*time.Second))
 	}
 	settledJob(t, s, "live", time.Time{})
-	if n, err := s.Tidy(now); n != 3 || err != nil {
+	if n, err := s.Tidy(now, all); n != 3 || err != nil {
 		t.Errorf("%d were removed, %v", n, err)
 	}
 	names, err := s.Names()
