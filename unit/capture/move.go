@@ -59,12 +59,12 @@ func (s *source) move(fd int, now time.Time) (status, error) {
 			return st, nil
 		}
 		if n := s.useless(fd); n > 0 {
-			return s.discard(fd, n)
+			return s.discard(fd, n, s.shelf.skip)
 		}
 	}
 	to, at, n, ok := s.shelf.room(now)
 	if !ok {
-		return s.discard(fd, maxMove)
+		return s.discard(fd, maxMove, s.shelf.drop)
 	}
 	moved, err := splice(fd, to, &at, min(n, maxMove))
 	switch err {
@@ -130,8 +130,8 @@ func splice(from, to int, at *int64, n int64) (int64, error) {
 	}
 }
 
-// discard takes at most n bytes and drops them.
-func (s *source) discard(fd int, n int64) (status, error) {
+// discard takes at most n bytes and has them counted.
+func (s *source) discard(fd int, n int64, count func(int64)) (status, error) {
 	moved, err := int64(0), error(unix.EINVAL)
 	if s.null >= 0 {
 		moved, err = splice(fd, s.null, nil, min(n, maxMove))
@@ -142,12 +142,12 @@ func (s *source) discard(fd int, n int64) (status, error) {
 	case err != nil:
 		b := s.buffer()
 		got, st, err := read(fd, b[:min(n, bufferSize)])
-		s.shelf.drop(int64(got))
+		count(int64(got))
 		return st, err
 	case moved == 0:
 		return statusEnd, nil
 	}
-	s.shelf.drop(moved)
+	count(moved)
 	return statusMoved, nil
 }
 
@@ -167,7 +167,7 @@ func (s *source) copy(fd int, now time.Time) (status, error) {
 	b := s.buf[:n]
 	for len(b) > 0 {
 		if span := s.shelf.span(); s.shelf.full() && !s.shelf.inHead && span > 0 && int64(len(b)) > span {
-			s.shelf.drop(int64(len(b)) - span)
+			s.shelf.skip(int64(len(b)) - span)
 			b = b[int64(len(b))-span:]
 		}
 		to, at, room, ok := s.shelf.room(now)

@@ -38,6 +38,8 @@ type shelf struct {
 	// the sum of their sizes.
 	tail     []segment
 	tailSize int64
+	// stale is true when the next segment takes the place of all of tail.
+	stale bool
 
 	// marker is the offset in the name of an empty file that says how far the
 	// stream has come; -1 is none.
@@ -131,7 +133,7 @@ func (h *shelf) begin() error {
 		return err
 	}
 	n := h.segmentMax()
-	for len(h.tail) > 0 && (h.tailSize+n > h.tailMax() || len(h.tail) >= maxSegments-1) {
+	for len(h.tail) > 0 && (h.stale || h.tailSize+n > h.tailMax() || len(h.tail) >= maxSegments-1) {
 		if err := h.dropOldest(); err != nil {
 			unix.Close(fd)
 			h.disk.remove(name)
@@ -141,7 +143,7 @@ func (h *shelf) begin() error {
 	if h.marker >= 0 && h.marker != h.off {
 		h.disk.remove(segmentName(h.stream, h.marker))
 	}
-	h.marker = -1
+	h.marker, h.stale = -1, false
 	h.fd, h.start, h.size, h.max = fd, h.off, 0, n
 	return nil
 }
@@ -184,6 +186,13 @@ func (h *shelf) drop(n int64) {
 		h.finish()
 	}
 	h.off += n
+}
+
+// skip counts bytes that are not kept because as many as the tail holds follow
+// them.
+func (h *shelf) skip(n int64) {
+	h.drop(n)
+	h.stale = true
 }
 
 // failed is told that the disk refused.

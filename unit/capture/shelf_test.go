@@ -198,6 +198,7 @@ func TestShelfHistories(t *testing.T) {
 				now := time.Now()
 				h := newShelf(d, Stdout, limit, now)
 				r := rand.New(rand.NewPCG(uint64(limit), uint64(chunk)))
+				chunk := min(chunk, 2*limit+10)
 				total := min(3*limit+20, 300*chunk)
 				for h.off < total {
 					put(t, h, 1+r.Int64N(chunk), now)

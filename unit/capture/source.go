@@ -246,7 +246,7 @@ func (s *source) sweep() (closed bool, err error) {
 			left = int64(n)
 		}
 		left += s.shelf.off
-		for st := statusMoved; err == nil && st == statusMoved && s.shelf.off <= left; {
+		for st := statusMoved; err == nil && st == statusMoved && (s.shelf.off <= left || s.shelf.off < s.skipFrom); {
 			st, err = s.step(int(fd), time.Now())
 			closed = st == statusEnd
 		}

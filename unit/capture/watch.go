@@ -54,7 +54,7 @@ func (w *Watch) Wait(ctx context.Context) error {
 		return err
 	}
 	if err := w.f.SetReadDeadline(time.Time{}); err != nil {
-		return fmt.Errorf("cannot watch the output: %w", err)
+		return fmt.Errorf("cannot watch the output: %w", fs.ErrClosed) // there is no other reason
 	}
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
