@@ -36,10 +36,6 @@ func Executed(pid int) bool {
 	if pid == 0 {
 		return false
 	}
-	comm, err := os.ReadFile(procFile(pid, "comm"))
-	if err != nil || strings.HasPrefix(string(comm), "(") {
-		return false
-	}
 	parent, err := parentPID(pid)
 	if err != nil {
 		return false
@@ -49,7 +45,13 @@ func Executed(pid int) bool {
 		return false // a zombie
 	}
 	theirs, _ := os.ReadFile(procFile(parent, "cmdline"))
-	return string(own) != string(theirs)
+	if string(own) == string(theirs) {
+		return false
+	}
+	// Last: the fork changes its name before its command line
+	// (rename_process()).
+	comm, err := os.ReadFile(procFile(pid, "comm"))
+	return err == nil && !strings.HasPrefix(string(comm), "(")
 }
 
 func procFile(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }

@@ -53,6 +53,9 @@ func neverRan(s *unit.Spec, name, result string, r dbusclient.Reading) error {
 	if result == "dependency" {
 		return &unit.StartError{Unit: name, Status: statusNoRun, Detail: dependency(s)}
 	}
+	if result == "failed" && r.LoadState == "not-found" && r.InvocationID == "" {
+		return nil // it has come and gone unseen, and may have run
+	}
 	if r.ExecMainCode == 0 && r.MainPID == 0 && result != "done" {
 		return &unit.StartError{Unit: name, Status: statusNoRun,
 			Detail: fmt.Sprintf("the start job ended as %q with result %q and nothing was executed", result, r.Result)}

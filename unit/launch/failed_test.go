@@ -39,6 +39,10 @@ func TestNeverRan(t *testing.T) {
 	}
 	nothing := reading(252, 0, 0, false)
 	nothing.MainPID = 0
+	unseen := nothing
+	unseen.LoadState = "not-found"
+	told := unseen
+	told.InvocationID = "0123456789abcdef0123456789abcdef"
 	for _, c := range []struct {
 		name, result string
 		s            *unit.Spec
@@ -51,6 +55,9 @@ func TestNeverRan(t *testing.T) {
 		{"not read", "failed", spec("gone"), dbusclient.Reading{}, 0, "", ""},
 		{"dependency", "dependency", spec("good"), reading(257, 0, 0, false), 125, "", "depends on"},
 		{"nothing executed", "failed", spec("good"), nothing, 125, "", `"failed"`},
+		{"gone, and nothing was told", "failed", spec("good"), unseen, 0, "", ""},
+		{"gone, and no process was told of", "failed", spec("good"), told, 125, "", `"failed"`},
+		{"canceled and gone", "canceled", spec("good"), unseen, 125, "", `"canceled"`},
 		{"canceled before", "canceled", spec("good"), nothing, 125, "", `"canceled"`},
 
 		{"256: executed, and 203 is its own", "failed", spec("gone"), reading(256, 1, 203, true), 0, "", ""},

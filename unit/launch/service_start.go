@@ -77,7 +77,7 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 		}
 	}
 	if result != "done" || !executed && old && (refusable(s) || !dbusclient.WaitsForExec(u.client.Version())) {
-		if err := neverRan(s, svc.Unit, result, u.unit.Read(ctx, dbusclient.DepthAll)); err != nil {
+		if err := neverRan(s, svc.Unit, result, u.unit.ReadStarted(ctx)); err != nil {
 			u.abandon()
 			return err
 		}
@@ -151,6 +151,21 @@ func (u *service) abandon() {
 	_ = u.unit.Kill(ctx, unit.WhoAll, sigKill)
 	_ = u.unit.Stop(ctx)
 	u.guardEnd()
+	u.unit.Close()
+	u.dropped(ctx)
+}
+
+// dropped waits until the manager has let go of a unit that nobody holds, so
+// that its name is free when the start returns. It gives up after a while.
+func (u *service) dropped(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, dropWait)
+	defer cancel()
+	for pause := time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 50*time.Millisecond) {
+		if loaded, err := u.client.Loaded(ctx, u.j.rec.Identity.Unit); err != nil || !loaded {
+			return
+		}
+		time.Sleep(pause)
+	}
 }
 
 // recover looks a unit up whose start was never answered. It is ours when it
