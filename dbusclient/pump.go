@@ -81,7 +81,7 @@ func (f *follower) ended() *End {
 }
 
 // dates of a unit in microseconds since 1970; 0 is never, or not told.
-type dates struct{ start, exit, inactive uint64 }
+type dates struct{ start, exit, inactive, handoff uint64 }
 
 // told is what signals told of the unit's dates and Result.
 func (f *follower) told() (dates, string) {
@@ -293,12 +293,27 @@ func (f *follower) identity() Identity {
 	return Identity{InvocationID: f.invocation, MainPID: f.pid, StartedAt: wall(f.dates.start)}
 }
 
+// overlay puts what signals told into the reading of a unit that is gone.
+func (f *follower) overlay(r *Reading) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.invocation == "" {
+		return
+	}
+	r.InvocationID, r.MainPID, r.HandoffAt = f.invocation, f.pid, wall(f.dates.handoff)
+	r.ExecMainCode, r.ExecMainStatus = f.code, f.status
+	if f.resultWord != "" {
+		r.Result = f.resultWord
+	}
+}
+
 func (f *follower) date(props map[string]dbus.Variant) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	take(props, "ExecMainStartTimestamp", &f.dates.start)
 	take(props, "ExecMainExitTimestamp", &f.dates.exit)
 	take(props, "InactiveEnterTimestamp", &f.dates.inactive)
+	take(props, "ExecMainHandoffTimestamp", &f.dates.handoff)
 	var id []byte
 	if take(props, "InvocationID", &id); len(id) == 16 {
 		f.invocation = hex.EncodeToString(id)

@@ -226,6 +226,18 @@ func (u *Unit) Read(ctx context.Context, depth Depth) Reading {
 	return r
 }
 
+// ReadStarted is Read of everything for a unit that was just started. Where it
+// has been unloaded already, what signals told of it stands in for the main
+// process and the InvocationID; the InvocationID is empty when they did not.
+func (u *Unit) ReadStarted(ctx context.Context) Reading {
+	r := u.Read(ctx, DepthAll)
+	if !r.Read || r.LoadState == "loaded" {
+		return r
+	}
+	u.follower.overlay(&r)
+	return r
+}
+
 // versionMemoryPeak is the first systemd with MemoryPeak (NEWS 255).
 const versionMemoryPeak = 255
 

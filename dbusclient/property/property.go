@@ -72,6 +72,20 @@ func Convert(name, value string) ([]Property, error) {
 	return ps, nil
 }
 
+// Executes reports whether a property has to do with how the process is made
+// and executed (systemd.exec(5)), so that it can keep it from being executed.
+// It takes the names of unit files.
+func Executes(name string) bool {
+	for _, t := range [][]entry{execTable[:], sandboxTable[:]} {
+		for i := range t {
+			if t[i].name == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Last returns the value of the last property of that D-Bus name: the one
 // that holds.
 func Last(ps []Property, name string) (dbus.Variant, bool) {

@@ -142,3 +142,14 @@ func BenchmarkParse(b *testing.B) {
 		}
 	}
 }
+
+func TestExecutes(t *testing.T) {
+	for name, want := range map[string]bool{
+		"ProtectHome": true, "WorkingDirectory": true, "CPUAffinity": true, "SupplementaryGroups": true,
+		"MemoryMax": false, "After": false, "SuccessExitStatus": false, "": false, "NoSuchProperty": false,
+	} {
+		if got := property.Executes(name); got != want {
+			t.Errorf("Executes(%q) = %v", name, got)
+		}
+	}
+}

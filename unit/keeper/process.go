@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"strconv"
@@ -28,10 +29,42 @@ func parseStartTime(stat string) (uint64, error) {
 	return strconv.ParseUint(fields[19], 10, 64)
 }
 
-// Forked reports whether a process is a fork of systemd that has not become
-// its command yet: its name is in parentheses. It is false for a process that
-// is gone.
-func Forked(pid int) bool {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
-	return err == nil && strings.HasPrefix(string(b), "(")
+// Executed reports whether a process is seen to have become its command. A
+// fork of systemd is another systemd at first, and then has its name in
+// parentheses. It is false for a process that is gone.
+func Executed(pid int) bool {
+	if pid == 0 {
+		return false
+	}
+	parent, err := parentPID(pid)
+	if err != nil {
+		return false
+	}
+	own, err := os.ReadFile(procFile(pid, "cmdline"))
+	if err != nil || len(own) == 0 {
+		return false // a zombie
+	}
+	theirs, _ := os.ReadFile(procFile(parent, "cmdline"))
+	if string(own) == string(theirs) {
+		return false
+	}
+	// Last: the fork changes its name before its command line
+	// (rename_process()).
+	comm, err := os.ReadFile(procFile(pid, "comm"))
+	return err == nil && !strings.HasPrefix(string(comm), "(")
+}
+
+func procFile(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
+
+// parentPID is the parent's pid (field 4 of proc_pid_stat(5)).
+func parentPID(pid int) (int, error) {
+	b, err := os.ReadFile(procFile(pid, "stat"))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("cannot read a parent from %q", b)
+	}
+	return strconv.Atoi(fields[1])
 }

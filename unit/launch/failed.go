@@ -3,11 +3,14 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
 )
@@ -30,18 +33,28 @@ const versionHandoff = 256
 const (
 	firstSystemdStatus = 200
 	lastSystemdStatus  = 245
+	statusChdir        = 200
 	statusExec         = 203
 )
+
+// doubtful is true for a systemd whose start job can be "done" although the
+// command was not executed: Type=exec takes the end of its pipe for success,
+// and before systemd 256 that can also be a failed process's end. An unknown
+// version, 0, is taken for a newer one.
+func doubtful(version int) bool { return version != 0 && version < versionHandoff }
 
 // neverRan tells a command that systemd could not execute from one that ended
 // at once. The result of the start job alone does not: before systemd 256 a
 // very fast exit makes it "failed" too.
 func neverRan(s *unit.Spec, name, result string, r dbusclient.Reading) error {
-	if !r.Read || result == "" || result == "done" && dbusclient.WaitsForExec(r.ManagerVersion) {
+	if !r.Read || result == "" || result == "done" && !doubtful(r.ManagerVersion) {
 		return nil
 	}
 	if result == "dependency" {
 		return &unit.StartError{Unit: name, Status: statusNoRun, Detail: dependency(s)}
+	}
+	if result == "failed" && r.LoadState == "not-found" && r.InvocationID == "" {
+		return nil // it has come and gone unseen, and may have run
 	}
 	if r.ExecMainCode == 0 && r.MainPID == 0 && result != "done" {
 		return &unit.StartError{Unit: name, Status: statusNoRun,
@@ -59,6 +72,9 @@ func neverRan(s *unit.Spec, name, result string, r dbusclient.Reading) error {
 		// The status can be the program's own. We found the file executable
 		// and asked for nothing that could fail, so it is.
 		return nil
+	}
+	if err := enterable(s.Dir); err != nil && code == statusChdir {
+		return cannotEnter(s, name, err)
 	}
 	e := &unit.StartError{Unit: name, Step: stepName(code), Status: statusNoRun, Detail: fmt.Sprintf("systemd gave the status %d", code)}
 	if code == statusExec {
@@ -85,13 +101,54 @@ func dependency(s *unit.Spec) string {
 // explains reports whether what was asked for can make systemd fail with the
 // status, below systemd 256.
 func explains(s *unit.Spec, code int) bool {
-	return refusable(s) || code == statusExec && Executable(s.Path) != nil
+	return refusable(s) || code == statusExec && Executable(s.Path) != nil || code == statusChdir && enterable(s.Dir) != nil
+}
+
+// enterable reports why chdir(2) to a directory would fail, as far as that can
+// be seen beforehand: nil, or an error that is the errno.
+func enterable(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return unix.ENOTDIR
+	}
+	return unix.Faccessat(unix.AT_FDCWD, dir, unix.X_OK, unix.AT_EACCESS)
+}
+
+// mayEnter fails with a *unit.StartError when the job could not enter its
+// directory, as far as that follows from what this process may do: the job is
+// of the same user, and sees the same files.
+func mayEnter(s *unit.Spec, name string) error {
+	if s.UID != "" || s.GID != "" {
+		return nil
+	}
+	for _, p := range s.Properties {
+		if name, _, _ := strings.Cut(p, "="); property.Executes(name) {
+			return nil // it may go elsewhere, or see other files
+		}
+	}
+	if err := enterable(s.Dir); err != nil {
+		return cannotEnter(s, name, err)
+	}
+	return nil
+}
+
+func cannotEnter(s *unit.Spec, name string, err error) error {
+	return &unit.StartError{Unit: name, Step: stepName(statusChdir), Status: statusNoRun, Detail: s.Dir + ": " + err.Error()}
 }
 
 // refusable reports whether something was asked for that can keep systemd from
 // executing the command.
 func refusable(s *unit.Spec) bool {
-	return len(s.Properties) > 0 || s.UID != "" || s.GID != ""
+	return s.UID != "" || s.GID != "" || slices.ContainsFunc(s.Properties, func(p string) bool {
+		name, _, _ := strings.Cut(p, "=")
+		return property.Executes(name)
+	})
 }
 
 func stepName(code int) string {
@@ -106,6 +163,12 @@ func stepName(code int) string {
 		242: "NUMA_POLICY", 243: "CREDENTIALS", 245: "BPF",
 	}
 	return names[code]
+}
+
+// untaken is the error of a handover that nobody took.
+func untaken(name string) error {
+	return &unit.StartError{Unit: name, Step: "handover", Status: statusNoRun,
+		Detail: "what was handed over to the job's process was not found by it: a property hides the files of unitward from the job, such as ProtectHome= or TemporaryFileSystem="}
 }
 
 // becomeFailed is the error of a handover that did not become the command.

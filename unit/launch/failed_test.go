@@ -25,6 +25,9 @@ func TestNeverRan(t *testing.T) {
 		return s
 	}
 	property := func(s *unit.Spec) { s.Properties = []string{"RootDirectory=/x"} }
+	limit := func(s *unit.Spec) { s.Properties = []string{"MemoryMax=1G"} }
+	gone := func(s *unit.Spec) { s.Dir = filepath.Join(dir, "no-directory") }
+	here := func(s *unit.Spec) { s.Dir = dir }
 	uid := func(s *unit.Spec) { s.UID = "nobody" }
 	gid := func(s *unit.Spec) { s.GID = "nogroup" }
 	reading := func(version int, code, status int32, handoff bool) dbusclient.Reading {
@@ -36,6 +39,10 @@ func TestNeverRan(t *testing.T) {
 	}
 	nothing := reading(252, 0, 0, false)
 	nothing.MainPID = 0
+	unseen := nothing
+	unseen.LoadState = "not-found"
+	told := unseen
+	told.InvocationID = "0123456789abcdef0123456789abcdef"
 	for _, c := range []struct {
 		name, result string
 		s            *unit.Spec
@@ -48,6 +55,9 @@ func TestNeverRan(t *testing.T) {
 		{"not read", "failed", spec("gone"), dbusclient.Reading{}, 0, "", ""},
 		{"dependency", "dependency", spec("good"), reading(257, 0, 0, false), 125, "", "depends on"},
 		{"nothing executed", "failed", spec("good"), nothing, 125, "", `"failed"`},
+		{"gone, and nothing was told", "failed", spec("good"), unseen, 0, "", ""},
+		{"gone, and no process was told of", "failed", spec("good"), told, 125, "", `"failed"`},
+		{"canceled and gone", "canceled", spec("good"), unseen, 125, "", `"canceled"`},
 		{"canceled before", "canceled", spec("good"), nothing, 125, "", `"canceled"`},
 
 		{"256: executed, and 203 is its own", "failed", spec("gone"), reading(256, 1, 203, true), 0, "", ""},
@@ -71,6 +81,12 @@ func TestNeverRan(t *testing.T) {
 		{"252: 216 with a group asked", "failed", spec("good", gid), reading(252, 1, 216, false), 125, "GROUP", "216"},
 		{"252: a fast exit", "failed", spec("good"), reading(252, 1, 3, false), 0, "", ""},
 		{"252: a fast exit with properties", "failed", spec("good", property), reading(252, 1, 3, false), 0, "", ""},
+		{"252: 200 of a directory that cannot be entered", "failed", spec("good", gone), reading(252, 1, 200, false), 125, "CHDIR", "no-directory: no such file"},
+		{"252: 200 in a directory that can be", "failed", spec("good", here), reading(252, 1, 200, false), 0, "", ""},
+		{"252: done, though it was not executed", "done", spec("good", uid), reading(252, 1, 217, false), 125, "USER", "217"},
+		{"252: done, and it ran", "done", spec("good"), reading(252, 1, 217, false), 0, "", ""},
+		{"252: 203 where a property cannot hide it", "failed", spec("good", limit), reading(252, 1, 203, false), 0, "", ""},
+		{"256: done is done", "done", spec("good", uid), reading(256, 1, 217, false), 0, "", ""},
 		{"0: unknown version is an old one", "failed", spec("good"), reading(0, 1, 203, false), 0, "", ""},
 	} {
 		err := neverRan(c.s, "foo.service", c.result, c.r)
@@ -81,6 +97,33 @@ func TestNeverRan(t *testing.T) {
 		case c.status == 0:
 		case !errors.As(err, &start) || start.Status != c.status || start.Step != c.step || !strings.Contains(start.Detail, c.says):
 			t.Errorf("%s: neverRan = %#v; want status %d, step %q, %q", c.name, err, c.status, c.step, c.says)
+		}
+	}
+}
+
+func TestMayEnter(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		about string
+		s     unit.Spec
+		says  string
+	}{
+		{"a directory", unit.Spec{Dir: dir}, ""},
+		{"none", unit.Spec{}, ""},
+		{"one that is not there", unit.Spec{Dir: dir + "/no"}, "no such file"},
+		{"a file", unit.Spec{Dir: file}, "not a directory"},
+		{"as another user, who may see more", unit.Spec{Dir: dir + "/no", UID: "nobody"}, ""},
+		{"with a property that makes it", unit.Spec{Dir: dir + "/no", Properties: []string{"BindPaths=/x:/y"}}, ""},
+		{"with one that does not", unit.Spec{Dir: dir + "/no", Properties: []string{"TasksMax=9"}}, "no such file"},
+	} {
+		err := mayEnter(&c.s, "foo.service")
+		var start *unit.StartError
+		if c.says == "" && err != nil || c.says != "" && (!errors.As(err, &start) || start.Status != 125 || start.Step != "CHDIR" || !strings.Contains(start.Detail, c.says)) {
+			t.Errorf("%s: %v", c.about, err)
 		}
 	}
 }

@@ -7,6 +7,10 @@ import (
 )
 
 // Pause freezes every process of the job. The errors are those of Signal.
+//
+// The time of a timeout goes on meanwhile. When it is up, whoever waits for the
+// job thaws it, so that it can heed the stop; where nobody does, a manager
+// (seen with systemd 257 and 262) lets it sleep through its grace and kills it.
 func (j *Job) Pause(ctx context.Context) error {
 	return j.act(ctx, "pause", func(b backend) error { return b.pause(ctx) })
 }

@@ -163,6 +163,9 @@ func (u *service) quiet() bool {
 func (u *service) sources(lk look) (changed, emptied <-chan struct{}) {
 	if u.unit != nil {
 		changed = u.unit.Changed()
+		if lk.o.Unit.Read && lk.o.Unit.ActiveState == "deactivating" {
+			u.thaw(context.Background()) // the manager's own stop: its time is up
+		}
 	}
 	if u.watch == nil && lk.o.Cgroup.State == verify.CgroupPopulated && (lk.v.Exit.Known || lk.v.Lost) {
 		if w, err := u.j.group().Watch(); err == nil {
@@ -229,9 +232,11 @@ func (u *service) actable(op string, lk look) error {
 // a longer grace has to do without as long as it can.
 func (u *service) terminate(ctx context.Context, signal int, grace time.Duration) (string, error) {
 	if grace <= u.j.rec.Grace {
+		u.thaw(ctx)
 		return "StopUnit", u.unit.Stop(ctx)
 	}
 	err := u.unit.Kill(ctx, unit.WhoAll, signal)
+	u.thaw(ctx)
 	if err == nil {
 		err = u.unit.Kill(ctx, unit.WhoAll, int(unix.SIGCONT))
 	}
@@ -240,6 +245,30 @@ func (u *service) terminate(ctx context.Context, signal int, grace time.Duration
 		err = nil
 	}
 	return "KillUnit all", err
+}
+
+// thaw lets a paused job go on, so that it can heed the signal of a stop: one
+// that does not would spend all its grace asleep. A manager of systemd 257
+// refuses to stop what it has frozen ("Cannot stop frozen unit"), so it is told
+// first; while it stops a unit it cannot be told, and what it leaves frozen is
+// thawed by its cgroup.
+func (u *service) thaw(ctx context.Context) {
+	h, id := u.j.l.hierarchy(), u.j.rec.Identity
+	if h == nil || id.CgroupInode == 0 || !u.frozen() {
+		return
+	}
+	if u.unit.Thaw(ctx) == nil && !u.frozen() {
+		return
+	}
+	if raw, err := h.Attach(id.Cgroup, id.CgroupInode); err == nil {
+		_ = raw.ThawAll() // what stays frozen is killed after the grace
+		raw.Close()
+	}
+}
+
+func (u *service) frozen() bool {
+	frozen, err := u.j.group().File("cgroup.freeze")
+	return err == nil && frozen == "1"
 }
 
 // kill ends every member by cgroup.kill, which the manager writes (systemd

@@ -16,6 +16,9 @@ import (
 // launch makes the unit and fills in who the job turned out to be.
 func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error) {
 	u.j.rec.Recorder = s.Lifetime != unit.LifetimeCall || s.DetachAfter > 0 || s.Output == unit.OutputCapture
+	if err := mayEnter(s, u.j.rec.Identity.Unit); err != nil {
+		return err
+	}
 	if err := u.watchLifetime(s); err != nil {
 		return err
 	}
@@ -66,23 +69,32 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 		u.abandon()
 		return fmt.Errorf("cannot await the start of %s: %w", svc.Unit, err)
 	}
-	if result == "done" && !dbusclient.WaitsForExec(u.client.Version()) && refusable(s) {
-		if err := u.awaitExec(ctx); err != nil {
+	old, executed := doubtful(u.client.Version()), false
+	if result == "done" && old && refusable(s) {
+		if executed, err = u.awaitExec(ctx); err != nil {
 			u.abandon()
 			return err
 		}
 	}
-	if result != "done" || !dbusclient.WaitsForExec(u.client.Version()) {
-		if err := neverRan(s, svc.Unit, result, u.unit.Read(ctx, dbusclient.DepthAll)); err != nil {
+	if result != "done" || !executed && old && (refusable(s) || !dbusclient.WaitsForExec(u.client.Version())) {
+		if err := neverRan(s, svc.Unit, result, u.unit.ReadStarted(ctx)); err != nil {
 			u.abandon()
 			return err
 		}
 	}
-	if h.await != nil && result == "done" {
-		err := h.await.Executed(func() bool { r := u.unit.Read(ctx, dbusclient.DepthAll); return r.Read && r.ExecMainCode != 0 })
+	if h.await != nil {
+		err := h.await.Executed(func() bool {
+			r := u.unit.Read(ctx, dbusclient.DepthVerdict)
+			return r.Read && (r.ExecMainCode != 0 || r.LoadState != "loaded")
+		})
 		if err != nil {
 			u.abandon()
 			return becomeFailed(svc.Unit, s, err)
+		}
+		if _, err := os.Lstat(h.files[0]); err == nil {
+			// Whoever takes it removes it before anything else.
+			u.abandon()
+			return untaken(svc.Unit)
 		}
 	}
 	u.fresh, u.started = true, true
@@ -94,22 +106,22 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 
 // awaitExec waits until the main process has become the command, or has ended,
 // for a manager whose start job does not. Until then systemd's own child has
-// its name in parentheses.
-func (u *service) awaitExec(ctx context.Context) error {
+// its name in parentheses. executed is true when the command was seen.
+func (u *service) awaitExec(ctx context.Context) (executed bool, err error) {
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		id, err := u.unit.Identify(ctx)
 		if err != nil {
-			return fmt.Errorf("cannot await the command of %s: %w", u.j.rec.Identity.Unit, err)
+			return false, fmt.Errorf("cannot await the command of %s: %w", u.j.rec.Identity.Unit, err)
 		}
-		if id.MainPID != 0 && !keeper.Forked(id.MainPID) {
-			return nil
+		if keeper.Executed(id.MainPID) {
+			return true, nil
 		}
 		if r := u.unit.Read(ctx, dbusclient.DepthVerdict); !r.Read || r.LoadState != "loaded" || r.ExecMainCode != 0 {
-			return nil // it has ended, and its status will say how
+			return false, nil // it has ended, and its status will say how
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("cannot await the command of %s: %w", u.j.rec.Identity.Unit, ctx.Err())
+			return false, fmt.Errorf("cannot await the command of %s: %w", u.j.rec.Identity.Unit, ctx.Err())
 		case <-time.After(pause):
 		}
 	}
@@ -142,6 +154,21 @@ func (u *service) abandon() {
 	_ = u.unit.Kill(ctx, unit.WhoAll, sigKill)
 	_ = u.unit.Stop(ctx)
 	u.guardEnd()
+	u.unit.Close()
+	u.dropped(ctx)
+}
+
+// dropped waits until the manager has let go of a unit that nobody holds, so
+// that its name is free when the start returns. It gives up after a while.
+func (u *service) dropped(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, dropWait)
+	defer cancel()
+	for pause := time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 50*time.Millisecond) {
+		if loaded, err := u.client.Loaded(ctx, u.j.rec.Identity.Unit); err != nil || !loaded {
+			return
+		}
+		time.Sleep(pause)
+	}
 }
 
 // recover looks a unit up whose start was never answered. It is ours when it

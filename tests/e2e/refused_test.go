@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What keeps systemd from executing the command is no end of the command, also
+// where a systemd before 256 calls the start done.
+func TestNeverExecuted(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		args []string
+		root bool
+	}{
+		{"group", []string{"--gid", "0"}, false},
+		{"directory", []string{"--working-directory", "/root"}, false},
+		{"user", []string{"--uid", "no-such-user"}, true},
+		{"directory of the user", []string{"--uid", "tester", "--working-directory", "/root"}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWard(t)
+			if c.root != (os.Geteuid() == 0) {
+				t.Skip("the other user has this case")
+			}
+			mark := filepath.Join(t.TempDir(), "ran")
+			for range 15 {
+				for _, verb := range []string{"run", "start"} {
+					a := w.want(125, append(append([]string{verb}, c.args...), "--", "touch", mark)...)
+					if !strings.Contains("\n"+a.err, "\nunitward: cannot start ") || strings.Contains(a.err, "cannot confirm") {
+						t.Fatalf("want an error of the start, of %s", a)
+					}
+				}
+			}
+			if isThere(mark) {
+				t.Error("it ran")
+			}
+			if left := w.want(0, "--json", "list", "--all").out; left != "[]\n" {
+				t.Errorf("records are left: %s", left)
+			}
+		})
+	}
+}
+
+// A status of systemd's own numbers is the command's own where it ran.
+func TestOwnStatuses(t *testing.T) {
+	w := newWard(t)
+	for _, code := range []string{"200", "203", "216", "217", "226"} {
+		for range 5 {
+			a := w.do("run", "-p", "TasksMax=100", "--", "sh", "-c", "exit "+code)
+			if got := a.code; got != map[string]int{"200": 200, "203": 203, "216": 216, "217": 217, "226": 226}[code] {
+				t.Fatalf("want status %s of %s", code, a)
+			}
+		}
+	}
+}
+
+// A job that a property keeps from what was handed over to it has not started.
+func TestHandoverHidden(t *testing.T) {
+	w := newWard(t)
+	hide := "TemporaryFileSystem=/run"
+	for range 5 {
+		a := w.want(125, "start", "-u", "hidden", "-p", hide, "--", "sh", "-c", "exit 5")
+		// A user's manager may not make the namespace (systemd 247 and 252).
+		if !strings.Contains(a.err, "handover") && !strings.Contains(a.err, "NAMESPACE") || strings.TrimSpace(a.out) != "" {
+			t.Fatalf("want to be told of the handover, of %s", a)
+		}
+	}
+	if os.Geteuid() != 0 {
+		a := w.do("start", "-u", "hidden-home", "-p", "ProtectHome=yes", "--", "sh", "-c", "exit 5")
+		switch {
+		case a.code == 0: // ignored by a user's manager that may not make the namespace
+			w.want(5, "wait", "hidden-home")
+			w.want(0, "run", "-u", "hidden-home", "--", "true")
+		case a.code != 125 || !strings.Contains(a.err, "ProtectHome="):
+			t.Errorf("want to be told the reason, of %s", a)
+		}
+	}
+	if files := runtimeFiles(); len(files) > 0 {
+		t.Errorf("files are left: %q", files)
+	}
+	if left := w.want(0, "--json", "list").out; left != "[]\n" {
+		t.Errorf("records are left: %s", left)
+	}
+	w.want(0, "start", "-u", "hidden", "--", "sh", "-c", "exit 5")
+	w.want(5, "wait", "hidden")
+}
