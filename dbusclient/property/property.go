@@ -23,7 +23,8 @@ type Property struct {
 }
 
 // Parse turns one NAME=VALUE of a user into the properties it stands for:
-// mostly one, two for a Limit… (hard and soft). Besides what Convert returns,
+// mostly one, two for a Limit… (hard and soft), none for what unitward sets to
+// that very value. Besides what Convert returns,
 // it returns a *SyntaxError where there is no "=", and a *NotAllowedError for
 // a property that unitward itself must own.
 func Parse(assignment string) ([]Property, error) {
@@ -32,6 +33,9 @@ func Parse(assignment string) ([]Property, error) {
 		return nil, &SyntaxError{Assignment: assignment}
 	}
 	if e := Reserved(name); e != nil {
+		if isFixed(name, value) {
+			return nil, nil
+		}
 		return nil, e
 	}
 	return Convert(name, value)

@@ -1,12 +1,16 @@
 package property
 
-import "strings"
+import (
+	"reflect"
+	"strings"
+)
 
 // Reserved returns why a user may not set the property, with the way out, or
 // nil when he may. It takes the names of unit files.
 //
 // What is refused here would break the proof that a job has ended, the promise
-// of a bounded stop, or the secrecy of its environment. What is only a default
+// of a bounded stop, or the secrecy of its environment. Parse takes the value
+// that such a property has anyway. What is only a default
 // of unitward (Slice, WorkingDirectory, UMask, the Limit… and IgnoreSIGPIPE)
 // is not: there the user's value goes after ours.
 func Reserved(name string) *NotAllowedError {
@@ -41,6 +45,11 @@ func reserved(name string) (reason, way string) {
 
 	case "RemainAfterExit":
 		return "the unit would stay active after its end", "unitward keeps the record: unitward status NAME"
+	case "StopWhenUnneeded":
+		// Seen on 252: it was stopped before it had run for 300 ms.
+		return "nothing needs a job's unit, so it would be stopped at once", "leave it out"
+	case "ExecCondition", "ExecConditionEx":
+		return skipped()
 	case "ExitType":
 		return "it decides what happens to processes that are left", "use --leftovers kill, wait or keep"
 	case "KillMode":
@@ -80,6 +89,13 @@ func reserved(name string) (reason, way string) {
 		return "unitward passes the job's output as a descriptor", "use --output, or redirect the output of unitward run"
 	case "Environment":
 		return "everybody could read it, over the bus and in a file", "use -E NAME=VALUE"
+	case "EnvironmentFile", "PassEnvironment", "UnsetEnvironment":
+		// They reach ExecStopPost= too, where $EXIT_STATUS is the evidence, and
+		// do not reach a job whose environment is handed over.
+		return "unitward passes the job's whole environment, and systemd tells the job's exit by variables", "use -E NAME=VALUE, --clean-env, or unitward run -- env -u NAME COMMAND…"
+	}
+	if strings.HasPrefix(name, "Condition") {
+		return skipped()
 	}
 	// The other names of Standard…= on the bus, such as StandardOutputFile.
 	switch {
@@ -89,4 +105,48 @@ func reserved(name string) (reason, way string) {
 		return reserved("StandardOutput")
 	}
 	return "", ""
+}
+
+// skipped: the manager calls the start of a unit that it skips "done".
+func skipped() (reason, way string) {
+	return "a start that is skipped counts as done, and nothing ran whose exit could be known", "test it in the command, or with the Assert… of the same name, which fails the start"
+}
+
+// isFixed reports whether the value is the one that a property which the user
+// may not set has anyway.
+func isFixed(name, value string) bool {
+	fixed, ok := fixedValue(name)
+	if !ok {
+		return false
+	}
+	got, err := Convert(name, value)
+	if err != nil {
+		return false
+	}
+	want, err := Convert(name, fixed)
+	return err == nil && reflect.DeepEqual(got, want)
+}
+
+func fixedValue(name string) (value string, ok bool) {
+	switch name {
+	case "Type":
+		return "exec", true
+	case "KillMode":
+		return "control-group", true
+	case "CollectMode":
+		return "inactive-or-failed", true
+	case "FinalKillSignal":
+		return "SIGKILL", true
+	case "TimeoutStopFailureMode":
+		return "terminate", true
+	case "NotifyAccess":
+		return "none", true
+	case "WatchdogSec", "FileDescriptorStoreMax":
+		return "0", true
+	case "SendSIGKILL":
+		return "yes", true
+	case "RemainAfterExit", "Restart", "StopWhenUnneeded", "RefuseManualStart", "RefuseManualStop":
+		return "no", true
+	}
+	return "", false
 }

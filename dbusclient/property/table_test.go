@@ -1,6 +1,7 @@
 package property
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -55,17 +56,38 @@ func TestReserved(t *testing.T) {
 			t.Errorf("Parse(%s=x) = %v, want %v", name, err, e)
 		}
 	}
-	if refused != 43 {
+	if refused != 87 {
 		t.Errorf("%d properties are refused", refused)
 	}
-	for _, name := range []string{"StandardInputFileDescriptor", "StandardOutputFileToAppend", "StandardErrorFile"} {
+	for _, name := range []string{"ConditionPathExists", "ConditionVersion", "StopWhenUnneeded", "ExecCondition", "UnsetEnvironment", "StandardInputFileDescriptor", "StandardOutputFileToAppend", "StandardErrorFile"} {
 		if Reserved(name) == nil {
 			t.Errorf("%s is allowed", name)
 		}
 	}
-	for _, name := range []string{"MemoryMax", "Slice", "User", "WorkingDirectory", "UMask", "LimitNOFILE", "IgnoreSIGPIPE", "EnvironmentFile", "BindsTo"} {
+	for _, name := range []string{"MemoryMax", "Slice", "User", "WorkingDirectory", "UMask", "LimitNOFILE", "IgnoreSIGPIPE", "BindsTo", "PartOf", "Conflicts", "AssertPathExists"} {
 		if e := Reserved(name); e != nil {
 			t.Errorf("%s is refused: %v", name, e)
+		}
+	}
+}
+
+// What has the value anyway may be said, in every spelling.
+func TestFixedValues(t *testing.T) {
+	for _, a := range []string{
+		"Type=exec", "KillMode=control-group", "RemainAfterExit=no", "RemainAfterExit=0", "SendSIGKILL=yes", "SendSIGKILL=true", "Restart=no",
+		"CollectMode=inactive-or-failed", "FinalKillSignal=KILL", "FinalKillSignal=9", "NotifyAccess=none", "StopWhenUnneeded=off", "WatchdogSec=0",
+	} {
+		if ps, err := Parse(a); err != nil || len(ps) != 0 {
+			t.Errorf("Parse(%s) = %v, %v", a, ps, err)
+		}
+	}
+	for _, a := range []string{
+		"Type=simple", "Type=", "KillMode=mixed", "KillMode=none", "KillMode=", "RemainAfterExit=yes", "SendSIGKILL=no", "Restart=always",
+		"CollectMode=inactive", "FinalKillSignal=TERM", "StopWhenUnneeded=yes", "ExitType=main", "KillSignal=TERM", "WatchdogSec=1",
+	} {
+		var refused *NotAllowedError
+		if ps, err := Parse(a); !errors.As(err, &refused) {
+			t.Errorf("Parse(%s) = %v, %v", a, ps, err)
 		}
 	}
 }
