@@ -114,7 +114,8 @@ func (k *kept) observe(ctx context.Context, _ dbusclient.Depth, lk *look) {
 	var exit keeper.Exit
 	o.Kept, exit = k.heard()
 	k.at.look(ctx, lk)
-	if exit.Known && k.at.clear(ctx) {
+	// Nobody else removes the place once its keeper is gone.
+	if (exit.Known || o.KeeperGone) && k.at.clear(ctx) {
 		k.at.look(ctx, lk)
 	}
 	if exit.Known && lk.usage.CPUNanoseconds == nil {
