@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/unitward/unitward/unit/launch" // a part of the program that is built
 	"github.com/unitward/unitward/verify"
 )
 
@@ -31,6 +32,15 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	// The go command must know what the outcome depends on, or it takes an
+	// earlier one: what is imported, and the files that are read here.
+	sources, _ := filepath.Glob("../../cmd/unitward/*.go")
+	for _, file := range sources {
+		if _, err := os.ReadFile(file); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	bin := filepath.Join(dir, "unitward")
 	build := exec.Command("go", "build", "-trimpath", "-o", bin, "github.com/unitward/unitward/cmd/unitward")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -226,6 +226,8 @@ func (k *kept) actable(op string, lk look) error {
 		return &unit.IdentityError{Name: rec.Name, Detail: "another cgroup stands at " + lk.o.Cgroup.Path}
 	case rec.Identity.PID == 0:
 		return errors.New("cannot " + op + " job " + rec.Name + ": its start was not recorded to its end")
+	case lk.o.Group.State == verify.GroupGone && lk.o.KeeperGone && len(lk.o.Group.Scan.Members) > 0:
+		return &markedError{op: op, name: rec.Name, left: lk.o.Group.Scan.Members}
 	case lk.v.Tree.Empty, lk.o.Group.State == verify.GroupGone && lk.o.KeeperGone:
 		return &unit.EndedError{Op: op, Name: rec.Name}
 	}

@@ -57,7 +57,7 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 		switch {
 		case !errors.As(err, &ended):
 			return rep, err
-		case j.last.o.Cgroup.State != verify.CgroupPopulated && !j.last.v.Lost:
+		case j.last.o.Cgroup.State != verify.CgroupPopulated && !j.last.v.Lost && !j.last.o.KeeperGone:
 			// The tree is empty, and who saw the main process end is about to
 			// say so.
 			return j.told(ctx, rep, err)
