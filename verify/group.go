@@ -159,6 +159,10 @@ func (j judge) remedyForGroup() string {
 	case g.looked() == GroupForeign:
 		return fmt.Sprintf("group %d has processes of another user, which only that user and root can end (kill -KILL -- -%d); after that, run: %s",
 			g.PGID, g.PGID, j.command("verify"))
+	case j.o.KeeperGone && g.looked() == GroupGone && len(g.Members) == 0 && len(g.Scan.Members) > 0:
+		// A mark authorises nothing: anybody can write it.
+		return fmt.Sprintf("only its mark says that process %d is of the job, in a session of its own; if it is, end it with: kill %d; after that, run: %s",
+			g.Scan.Members[0].PID, g.Scan.Members[0].PID, j.command("verify"))
 	case j.groupSeen():
 		return "processes are left; end them with: " + j.command("stop")
 	case !j.o.KeeperGone:

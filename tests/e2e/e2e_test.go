@@ -58,7 +58,7 @@ func TestServiceScripts(t *testing.T) {
 }
 
 func scripts(t *testing.T, dir string, w *ward) {
-	bin := wrapper(t, w.isolation, w.before)
+	bin := wrapper(t, w.isolation)
 	testscript.Run(t, testscript.Params{
 		Dir:                 dir,
 		RequireExplicitExec: true,

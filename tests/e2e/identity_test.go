@@ -52,10 +52,7 @@ func rootInUsersJob(t *testing.T, root *ward) {
 	shell(t, "cp", shell(t, "sh", "-c", "printf %s $(command -v setpriv)"), become)
 	shell(t, "chmod", "4755", become)
 	w := asTester(t, dir)
-	w.isolation = root.isolation
-	if w.isolation == verify.IsolationCgroup {
-		w.before = append(w.before, "systemd-run", "--user", "--scope", "--collect", "--quiet", "--")
-	}
+	w.isolation, w.scope = root.isolation, root.isolation == verify.IsolationCgroup
 	w.want(0, "start", "-u", "root-member", "--", "sh", "-c",
 		become+` --reuid 0 --regid 0 --clear-groups sh -c 'trap "" TERM; exec sleep 1011' & wait`)
 	pid := alive(t, "sleep", "1011")

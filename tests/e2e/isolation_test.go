@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/unitward/unitward/unit/launch" // a part of the program that is built
 	"github.com/unitward/unitward/verify"
 )
 
@@ -31,6 +32,15 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	// The go command must know what the outcome depends on, or it takes an
+	// earlier one: what is imported, and the files that are read here.
+	sources, _ := filepath.Glob("../../cmd/unitward/*.go")
+	for _, file := range sources {
+		if _, err := os.ReadFile(file); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	bin := filepath.Join(dir, "unitward")
 	build := exec.Command("go", "build", "-trimpath", "-o", bin, "github.com/unitward/unitward/cmd/unitward")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -69,8 +79,8 @@ func in(t *testing.T, isolations []string, test func(t *testing.T, w *ward)) {
 // newWardIn is newWard for one isolation.
 func newWardIn(t *testing.T, isolation string) *ward {
 	t.Helper()
-	before := need(t, isolation)
-	w := &ward{t: t, state: filepath.Join(t.TempDir(), "state"), isolation: isolation, before: before}
+	need(t, isolation)
+	w := &ward{t: t, state: filepath.Join(t.TempDir(), "state"), isolation: isolation}
 	t.Cleanup(func() { w.stopAll() })
 	return w
 }
@@ -78,43 +88,71 @@ func newWardIn(t *testing.T, isolation string) *ward {
 // again is a ward like this one, with another state directory.
 func (w *ward) again(t *testing.T) *ward {
 	t.Helper()
-	next := &ward{t: t, state: filepath.Join(t.TempDir(), "state"), isolation: w.isolation, before: w.before}
+	next := &ward{t: t, state: filepath.Join(t.TempDir(), "state"), isolation: w.isolation}
 	t.Cleanup(func() { next.stopAll() })
 	return next
 }
 
-// need skips a test whose isolation cannot be had here, and returns what has to
-// stand before the program where it can.
-func need(t *testing.T, isolation string) (before []string) {
+// need skips a test whose isolation cannot be had here.
+func need(t *testing.T, isolation string) {
 	t.Helper()
 	switch isolation {
 	case verify.IsolationService, verify.IsolationScope:
 		needRig(t)
-		return nil
+		return
 	case verify.IsolationGroup:
-		return nil
+		return
 	}
-	// In the rig a user's tests begin in a cgroup of root's, from which no
-	// process of theirs can get anywhere else.
-	if inRig() && os.Geteuid() != 0 {
-		before = []string{"systemd-run", "--user", "--scope", "--collect", "--quiet", "--"}
+	if inRig() && os.Geteuid() != 0 && os.Getenv(inScope) == "" {
+		t.Skip("cgroup: TestUserScope runs it, in a cgroup that is this user's")
 	}
-	argv := append(slices.Clone(before), program(t), "--state-dir", filepath.Join(t.TempDir(), "state"), "run", "--isolation", isolation, "--", "true")
-	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	out, err := exec.Command(program(t), "--state-dir", filepath.Join(t.TempDir(), "state"), "run", "--isolation", isolation, "--", "true").CombinedOutput()
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
-		return before
 	case errors.As(err, &exit) && exit.ExitCode() == 125 && strings.Contains(string(out), "cannot use isolation cgroup"):
 		t.Skipf("cgroup: %s", out)
+	default:
+		t.Fatalf("cannot try isolation %s: %v\n%s", isolation, err, out)
 	}
-	t.Fatalf("cannot try isolation %s: %v\n%s", isolation, err, out)
-	return nil
+}
+
+// inScope is the variable that tells a test binary where it runs.
+const inScope = "UNITWARD_TEST_IN_SCOPE"
+
+// TestUserScope runs the tests of isolation cgroup in a scope of the user's own
+// manager, as what is started in a desktop or by a user's service. The rig
+// itself is in a cgroup of root's, from which no process of a user can get
+// anywhere else.
+func TestUserScope(t *testing.T) {
+	if !inRig() || os.Geteuid() == 0 || os.Getenv(inScope) != "" {
+		t.Skip("user: it is for ordinary users of the rig")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("systemd-run", "--user", "--scope", "--collect", "--quiet", "--", self,
+		"-test.v", "-test.timeout=10m", "-test.run="+os.Getenv("UNITWARD_TEST_USER_RUN"), "-test.skip=^TestDisturbed|^TestVM")
+	cmd.Env = append(os.Environ(), inScope+"=1", "UNITWARD_TEST_ISOLATION="+verify.IsolationCgroup)
+	nested(t, cmd)
+}
+
+// nested runs tests as tests of this one.
+func nested(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if err != nil || testing.Verbose() {
+		t.Logf("%s", out)
+	}
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // wrapper is a program called unitward that runs jobs in one isolation, for
 // scripts: it adds the option, and becomes the program.
-func wrapper(t testing.TB, isolation string, before []string) (dir string) {
+func wrapper(t testing.TB, isolation string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	options := "--isolation " + isolation
@@ -123,16 +161,12 @@ func wrapper(t testing.TB, isolation string, before []string) (dir string) {
 		start += " --output null"
 	}
 	script := fmt.Sprintf(`#!/bin/sh
-verb=$1
-case $verb in
+case $1 in
 run) shift; set -- run %s "$@" ;;
 start) shift; set -- start %s "$@" ;;
 esac
-case $verb in
-run|start) exec %s %s "$@" ;;
-esac
 exec %s "$@"
-`, options, start, strings.Join(before, " "), program(t), program(t))
+`, options, start, program(t))
 	if err := os.WriteFile(filepath.Join(dir, "unitward"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -189,18 +223,7 @@ func TestOrdinaryUser(t *testing.T) {
 	if own := delegate(t, uid); own != nil {
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(own.Fd())
 	}
-	out, err := cmd.CombinedOutput()
-	if err != nil || testing.Verbose() {
-		t.Logf("%s", out)
-	}
-	if err != nil {
-		t.Error(err)
-	}
-	for line := range strings.Lines(string(out)) {
-		if strings.Contains(line, "--- SKIP: ") {
-			t.Logf("an ordinary user skips %s", strings.TrimSpace(line))
-		}
-	}
+	nested(t, cmd)
 }
 
 // delegate makes a cgroup that belongs to a user, as a manager would; nil where

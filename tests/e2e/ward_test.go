@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,8 @@ type ward struct {
 	isolation string
 	// env replaces the environment; nil is the test's own.
 	env []string
+	// scope makes what it launches enter a scope of the user's manager first.
+	scope bool
 	// before is a command line in front of the program's, such as setpriv's.
 	before []string
 }
@@ -37,8 +40,8 @@ func newWard(t *testing.T) *ward {
 // stopAll ends every job on record, with the environment of the test itself.
 func (w *ward) stopAll() {
 	plain := *w
-	if w.before == nil || w.isolation != "" {
-		plain.env, plain.before = nil, nil
+	if w.before == nil {
+		plain.env = nil
 	}
 	jobs, _ := os.ReadDir(filepath.Join(w.state, "jobs"))
 	for _, j := range jobs {
@@ -47,10 +50,10 @@ func (w *ward) stopAll() {
 }
 
 func (w *ward) cmd(args ...string) *exec.Cmd {
-	var argv []string
+	argv := slices.Clone(w.before)
 	launch := len(args) > 0 && (args[0] == "run" || args[0] == "start")
-	if w.isolation == "" || launch {
-		argv = append(argv, w.before...)
+	if launch && w.scope {
+		argv = append(argv, "systemd-run", "--user", "--scope", "--collect", "--quiet", "--")
 	}
 	argv = append(argv, program(w.t), "--state-dir", w.state)
 	if w.isolation != "" && launch {

@@ -120,7 +120,8 @@ func (k *kept) observe(ctx context.Context, _ dbusclient.Depth, lk *look) {
 	var exit keeper.Exit
 	o.Kept, exit = k.heard()
 	k.at.look(ctx, lk)
-	if exit.Known && k.at.clear(ctx) {
+	// Nobody else removes the place once its keeper is gone.
+	if (exit.Known || o.KeeperGone) && k.at.clear(ctx) {
 		k.at.look(ctx, lk)
 	}
 	if exit.Known && lk.usage.CPUNanoseconds == nil {
@@ -231,6 +232,8 @@ func (k *kept) actable(op string, lk look) error {
 		return &unit.IdentityError{Name: rec.Name, Detail: "another cgroup stands at " + lk.o.Cgroup.Path}
 	case rec.Identity.PID == 0:
 		return errors.New("cannot " + op + " job " + rec.Name + ": its start was not recorded to its end")
+	case lk.o.Group.State == verify.GroupGone && lk.o.KeeperGone && len(lk.o.Group.Scan.Members) > 0:
+		return &markedError{op: op, name: rec.Name, left: lk.o.Group.Scan.Members}
 	case lk.v.Tree.Empty, lk.o.Group.State == verify.GroupGone && lk.o.KeeperGone:
 		return &unit.EndedError{Op: op, Name: rec.Name}
 	}

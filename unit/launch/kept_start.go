@@ -284,7 +284,7 @@ func (p *scopePlace) start(ctx context.Context, s *unit.Spec) error {
 	defer cancel()
 	p.unit, err = c.StartScope(ctx, dbusclient.Scope{
 		Unit: id.Unit, Description: description, Slice: slice(s), PID: id.PID, PIDFD: pidfd,
-		Grace: s.Grace, Timeout: s.Timeout, KillSignal: s.KillSignal, Properties: props,
+		Grace: s.Grace, Timeout: backstop(s.Timeout), KillSignal: s.KillSignal, Properties: props,
 	})
 	if err != nil {
 		return err
@@ -320,6 +320,16 @@ func (p *scopePlace) start(ctx context.Context, s *unit.Spec) error {
 		return &unit.LimitsError{Limit: rec.Limits[i]}
 	}
 	return nil
+}
+
+// backstop is when the manager ends a scope whose keeper has not: it is there
+// for when that is dead.
+func backstop(timeout time.Duration) time.Duration {
+	const late = 2 * time.Second
+	if timeout == 0 || timeout+late < timeout {
+		return timeout
+	}
+	return timeout + late
 }
 
 // properties are the unit's properties that the user asked for.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -155,7 +156,7 @@ func (p *groupPlace) kill(ctx context.Context) string {
 		if how == "" {
 			how = said
 		}
-		if err != nil {
+		if err != nil || !p.lives() {
 			return how
 		}
 		select {
@@ -198,6 +199,37 @@ func (p *groupPlace) pause(ctx context.Context) error {
 func (p *groupPlace) resume(ctx context.Context) error {
 	_, err := p.send(ctx, int(unix.SIGCONT))
 	return err
+}
+
+// lives is true when a process is seen that has not ended: a signal to a group
+// also reaches one that nobody reaps.
+func (p *groupPlace) lives() bool {
+	for _, d := range p.descendants() {
+		if _, ok := describeProcess(d); ok {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.owned().Look().Members, func(m verify.Member) bool { return m.State != "Z" })
+}
+
+// markedError says that nothing but its mark connects what is left to a job:
+// that authorises no signal, as anybody can write it.
+type markedError struct {
+	op, name string
+	left     []verify.Member
+}
+
+func (e *markedError) Error() string {
+	return fmt.Sprintf("cannot %s job %s: its keeper was killed, and only its mark says that process %d, in a session of its own, is of it", e.op, e.name, e.left[0].PID)
+}
+
+// Hint proposes the way out.
+func (e *markedError) Hint() []string {
+	kill := "kill"
+	for _, m := range e.left {
+		kill += fmt.Sprintf(" %d", m.PID)
+	}
+	return []string{"if they are the job's, end them by hand: " + kill}
 }
 
 func (p *groupPlace) clear(context.Context) bool { return false }

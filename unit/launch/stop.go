@@ -62,7 +62,14 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 	}
 	if err := j.actable("stop"); err != nil {
 		var ended *unit.EndedError
-		if !errors.As(err, &ended) || j.last.o.Cgroup.State != verify.CgroupPopulated {
+		switch {
+		case !errors.As(err, &ended):
+			return rep, err
+		case j.last.o.Cgroup.State != verify.CgroupPopulated && !j.last.v.Lost && !j.last.o.KeeperGone:
+			// The tree is empty, and who saw the main process end is about to
+			// say so.
+			return j.told(ctx, rep, err)
+		case j.last.o.Cgroup.State != verify.CgroupPopulated:
 			return rep, err
 		}
 		// The manager lost the unit, but the cgroup is there and the recorded
@@ -93,6 +100,17 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 	}
 	rep, err = j.kill(ctx)
 	return rep, cmp.Or(err, unsaved)
+}
+
+// told waits for the word on a job that has ended by itself; where it does not
+// come, the report and the error are those given.
+func (j *Job) told(ctx context.Context, rep unit.Report, ended error) (unit.Report, error) {
+	waited, cancel := context.WithTimeout(ctx, witnessWait)
+	defer cancel()
+	if late, err := j.Wait(waited, FactSettled); err == nil && late.Confirmed {
+		return late, nil
+	}
+	return rep, ended
 }
 
 // actable refuses to act on what is not the recorded job.
