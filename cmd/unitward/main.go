@@ -1,3 +1,5 @@
+//go:build !docs
+
 // unitward starts jobs as systemd transient units and proves when a job, all
 // of it, has ended.
 package main

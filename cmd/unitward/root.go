@@ -45,6 +45,7 @@ func (a *app) verbs() map[string]func() *cobra.Command {
 		"list": a.listCommand, "stop": a.stopCommand, "kill": a.killCommand, "pause": a.pauseCommand,
 		"resume": a.resumeCommand, "verify": a.verifyCommand, "doctor": a.doctorCommand,
 		"release": a.releaseCommand, "reap": a.reapCommand,
+		"version": a.versionCommand,
 	}
 }
 
@@ -89,6 +90,8 @@ func (a *app) root(args []string) *cobra.Command {
 	for _, verb := range verbs {
 		add(root, verb()) // cobra sorts them
 	}
+	root.Version = readIdentity().String()
+	a.completions(root, args)
 	return root
 }
 
