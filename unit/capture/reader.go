@@ -69,6 +69,16 @@ func (r *Reader) Size() (size int64, closed bool, err error) {
 	return r.seen.size(), r.seen.end >= 0, nil
 }
 
+// Kept is how many bytes of the stream are on disk, as Size last saw them: the
+// rest of it was dropped.
+func (r *Reader) Kept() int64 {
+	var n int64
+	for _, f := range r.seen.files {
+		n += f.size
+	}
+	return n
+}
+
 // ReadAt reads from byte offset of the stream into p, and returns how many
 // bytes it read and the offset of the first of them: bytes from offset to from
 // were dropped. It may read fewer than there are. Without any it returns

@@ -218,5 +218,8 @@ func (j *Job) removeLeft() {
 func (j *Job) report(lk look) unit.Report {
 	rep := j.rec.Report(lk.o, lk.v)
 	rep.Usage = lk.usage
+	if j.rec.Output == unit.OutputCapture {
+		j.tellStreams(&rep)
+	}
 	return rep
 }
