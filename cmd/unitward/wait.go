@@ -65,7 +65,9 @@ func (a *app) waitOne(ctx context.Context, js *jobs, j *launch.Job, fact launch.
 		rep, err = j.Look(context.Background())
 		late = !reached(rep, fact)
 	} else {
+		done := a.showElapsed("waiting for job " + j.Name())
 		rep, err = j.Wait(ctx, fact)
+		done()
 		late = errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil
 	}
 	if !looked(rep) {

@@ -143,3 +143,34 @@ func terminalWidth(f *os.File) (width int, ok bool) {
 	}
 	return int(size.Col), true
 }
+
+// elapsedAfter is how long a wait takes before it is worth a line.
+const elapsedAfter = time.Second
+
+// showElapsed shows on a terminal for how long something goes on, until done
+// is called.
+func (a *app) showElapsed(what string) (done func()) {
+	if _, terminal := terminalWidth(a.Err); !terminal || a.quiet {
+		return func() {}
+	}
+	began, stop, stopped := time.Now(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(elapsedAfter)
+		defer tick.Stop()
+		shown := false
+		for {
+			select {
+			case <-tick.C:
+				fmt.Fprintf(a.Err, "\r%s, %s\x1b[K", what, time.Since(began).Round(time.Second))
+				shown = true
+			case <-stop:
+				if shown {
+					fmt.Fprint(a.Err, "\r\x1b[K")
+				}
+				return
+			}
+		}
+	}()
+	return func() { close(stop); <-stopped }
+}
