@@ -38,6 +38,7 @@ func (a *app) verbs() map[string]func() *cobra.Command {
 		"run": a.runCommand, "start": a.startCommand, "wait": a.waitCommand, "status": a.statusCommand,
 		"list": a.listCommand, "stop": a.stopCommand, "kill": a.killCommand, "pause": a.pauseCommand,
 		"resume": a.resumeCommand, "verify": a.verifyCommand, "doctor": a.doctorCommand,
+		"logs": a.logsCommand,
 	}
 }
 
