@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && strings.HasPrefix(os.Args[1], "_") {
 		os.Exit(enter(os.Args))
 	}
+	if args := os.Getenv("UNITWARD_TEST_ARGS"); args != "" {
+		os.Exit(execute(strings.Fields(args), streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+	}
 	os.Exit(m.Run())
 }
 
@@ -63,7 +66,7 @@ func do(t *testing.T, args ...string) (status int, out, errs string) {
 	return status, out, errs
 }
 
-var verbs = []string{"run", "start", "wait", "status", "list", "stop", "kill", "pause", "resume", "verify", "doctor"}
+var verbs = []string{"run", "start", "wait", "status", "list", "stop", "kill", "pause", "resume", "verify", "doctor", "logs"}
 
 func TestHelp(t *testing.T) {
 	alone(t)
@@ -144,6 +147,12 @@ func TestUsage(t *testing.T) {
 		{"verify", "no job was named"},
 		{"verify a b", "one job at a time"},
 		{"list x", "no arguments"},
+		{"logs", "no job was named"},
+		{"logs a b", "one job at a time"},
+		{"logs --stream both x", "stdout or stderr"},
+		{"logs --tail -1 x", "invalid argument"},
+		{"logs --tail x y", "invalid argument"},
+		{"logs --cursor o1 x", `cursor "o1"`},
 		{"doctor x", "no arguments"},
 		{"help nope", `help with "nope"`},
 		{"help run nope", `help with "run nope"`},
@@ -271,7 +280,7 @@ func TestWithoutAManager(t *testing.T) {
 
 func TestUnknownJob(t *testing.T) {
 	alone(t)
-	for _, args := range []string{"wait foo", "status foo", "stop foo", "kill foo", "pause foo", "resume foo", "verify foo.service"} {
+	for _, args := range []string{"wait foo", "status foo", "stop foo", "kill foo", "pause foo", "resume foo", "verify foo.service", "logs foo"} {
 		status, out, errs := do(t, strings.Fields(args)...)
 		if status != exitError || out != "" || !strings.HasPrefix(errs, "unitward: cannot find job foo: ") {
 			t.Errorf("%s: status %d, %q, %q", args, status, out, errs)

@@ -1,6 +1,8 @@
 package capture
 
 import (
+	"errors"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -18,7 +20,7 @@ type directory int
 
 func (d directory) create(name string) (int, error) {
 	fd, err := d.exclusive(name)
-	if err == unix.EEXIST {
+	if errors.Is(err, unix.EEXIST) {
 		// Not ours: nobody else makes files here, and no offset comes twice.
 		if err := d.remove(name); err != nil {
 			return -1, err
@@ -40,7 +42,7 @@ func (d directory) exclusive(name string) (fd int, err error) {
 	// O_EXCL does not follow a link (open(2)). O_APPEND would keep splice(2) away.
 	for {
 		fd, err = unix.Openat(int(d), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
-		if err != unix.EINTR {
+		if !errors.Is(err, unix.EINTR) {
 			return fd, err
 		}
 	}
@@ -51,7 +53,7 @@ func (d directory) rename(from, to string) error {
 }
 
 func (d directory) remove(name string) error {
-	if err := unix.Unlinkat(int(d), name, 0); err != unix.ENOENT {
+	if err := unix.Unlinkat(int(d), name, 0); !errors.Is(err, unix.ENOENT) {
 		return err
 	}
 	return nil

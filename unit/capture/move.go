@@ -1,6 +1,8 @@
 package capture
 
 import (
+	"errors"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,8 +21,9 @@ const (
 )
 
 const (
-	// maxMove is how much is moved at once.
-	maxMove = 1 << 20
+	// maxMove is how much is moved at once: a pipe that is being spliced from
+	// takes nothing meanwhile.
+	maxMove = 256 << 10
 	// bufferSize is for sources and file systems without splice(2).
 	bufferSize = 64 << 10
 )
@@ -67,18 +70,16 @@ func (s *source) move(fd int, now time.Time) (status, error) {
 		return s.discard(fd, maxMove, s.shelf.drop)
 	}
 	moved, err := splice(fd, to, &at, min(n, maxMove))
-	switch err {
-	case nil:
-		if moved == 0 {
-			return statusEnd, nil
-		}
+	switch {
+	case err == nil && moved == 0:
+		return statusEnd, nil
+	case err == nil:
 		s.shelf.wrote(moved)
 		s.untouched = s.silent
 		return statusMoved, nil
-	case unix.EAGAIN:
+	case errors.Is(err, unix.EAGAIN):
 		return statusEmpty, nil
-	case unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP, unix.EPERM, unix.EACCES:
-		// Not every file system can, and a filter of system calls may forbid it.
+	case unable(err):
 		s.copying = true
 		return s.copy(fd, now)
 	}
@@ -87,11 +88,25 @@ func (s *source) move(fd int, now time.Time) (status, error) {
 	return statusMoved, nil
 }
 
+// unable is true for the errors of splice(2) that say that it cannot do it:
+// not every file system can, and a filter of system calls may forbid it.
+func unable(err error) bool {
+	for _, e := range []syscall.Errno{unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP, unix.EPERM, unix.EACCES} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
 // useless is how many of the bytes in the pipe need not be written at all,
 // because those behind them would push them out. After each such skip as much
 // is written as the tail holds: what is on disk never falls far behind.
 func (s *source) useless(fd int) int64 {
 	span := s.shelf.span()
+	if s.shelf.off < s.skipTo {
+		return s.skipTo - s.shelf.off // one move did not take them all
+	}
 	if span == 0 || span >= largePipe || s.shelf.inHead || s.shelf.off < s.skipFrom {
 		return 0
 	}
@@ -100,6 +115,7 @@ func (s *source) useless(fd int) int64 {
 		return 0
 	}
 	s.skipFrom = s.shelf.off + int64(n)
+	s.skipTo = s.skipFrom - span
 	return int64(n) - span
 }
 
@@ -137,7 +153,7 @@ func (s *source) discard(fd int, n int64, count func(int64)) (status, error) {
 		moved, err = splice(fd, s.null, nil, min(n, maxMove))
 	}
 	switch {
-	case err == unix.EAGAIN:
+	case errors.Is(err, unix.EAGAIN):
 		return statusEmpty, nil
 	case err != nil:
 		b := s.buffer()

@@ -12,7 +12,7 @@ import (
 
 // readTries bounds how often a read looks again because what it was to read
 // went away.
-const readTries = 64
+const readTries = 32
 
 // errGone says that a file was removed before it could be read.
 var errGone = errors.New("it was removed")
@@ -55,6 +55,7 @@ func (r *Reader) Stream() Stream { return r.stream }
 func (r *Reader) look() error {
 	l, err := list(r.dir, r.stream)
 	if err == nil {
+		l.reached = max(l.reached, r.seen.size()) // a stream never shrinks
 		r.seen = l
 	}
 	return err
@@ -110,7 +111,7 @@ func (r *Reader) ReadAt(p []byte, offset int64) (n int, from int64, err error) {
 			// will come to this one.
 			from = r.seen.files[i+1].start
 			continue
-		case !gone && fresh:
+		case !gone && fresh && !r.seen.moving:
 			end := r.seen.size()
 			if offset > end {
 				return 0, offset, &CursorError{r.stream, offset, end}

@@ -203,7 +203,7 @@ func TestReadWhileItRotates(t *testing.T) {
 			r, w := pipe(t)
 			c := start(t, dir, Config{Stdout: r, Max: limit})
 			r.Close()
-			const total = 30 << 20
+			total := 4<<20 + 3*limit
 			go func() {
 				defer w.Close()
 				feed(t, w, 0, total, 65536)

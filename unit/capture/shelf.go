@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"errors"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -136,12 +137,12 @@ func (h *shelf) begin() error {
 	for len(h.tail) > 0 && (h.stale || h.tailSize+n > h.tailMax() || len(h.tail) >= maxSegments-1) {
 		if err := h.dropOldest(); err != nil {
 			unix.Close(fd)
-			h.disk.remove(name)
+			_ = h.disk.remove(name) // an empty one says nothing wrong
 			return err
 		}
 	}
 	if h.marker >= 0 && h.marker != h.off {
-		h.disk.remove(segmentName(h.stream, h.marker))
+		_ = h.disk.remove(segmentName(h.stream, h.marker)) // it was right, too
 	}
 	h.marker, h.stale = -1, false
 	h.fd, h.start, h.size, h.max = fd, h.off, 0, n
@@ -207,11 +208,11 @@ func (h *shelf) failed(err error, now time.Time) {
 		}
 		h.finish()
 	}
-	if err == unix.EFBIG && grown {
+	if errors.Is(err, unix.EFBIG) && grown {
 		return // one file can have no more (RLIMIT_FSIZE); the next one can
 	}
 	h.note(err, now)
-	if (err == unix.ENOSPC || err == unix.EDQUOT) && len(h.tail) > 1 && !now.Before(h.spareAt) {
+	if (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) && len(h.tail) > 1 && !now.Before(h.spareAt) {
 		// The newest is worth more than the oldest. Not all of it at once:
 		// some file systems give free what was removed only later.
 		h.spareAt = now.Add(retryAfter)

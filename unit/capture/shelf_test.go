@@ -316,3 +316,41 @@ func TestShelfReplacesWhatIsNotIts(t *testing.T) {
 		t.Errorf("error %v, %d of %d kept", h.err, h.kept(), h.off)
 	}
 }
+
+// countedDisk counts the files that are made.
+type countedDisk struct {
+	directory
+	made int
+}
+
+func (d *countedDisk) create(name string) (int, error) {
+	d.made++
+	return d.directory.create(name)
+}
+
+// What would be pushed out at once is not written: with a small cap a full pipe
+// costs no more than the files of one tail.
+func TestSmallCapOfAFullPipe(t *testing.T) {
+	for _, limit := range []int64{1, 16, 1000, 100_000} {
+		dir := t.TempDir()
+		r, w := pipe(t)
+		size, err := unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, largePipe)
+		if err != nil {
+			t.Skipf("cannot make a large pipe: %v", err)
+		}
+		feed(t, w, 0, int64(size), int64(size))
+		w.Close()
+		src, err := newSource(openDir(t, dir), r, Stdout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		src.open(limit, time.Now())
+		d := &countedDisk{directory: directory(src.dir)}
+		src.shelf.disk = d
+		src.run()
+		if d.made > segments+1 {
+			t.Errorf("cap %d: %d files were made", limit, d.made)
+		}
+		checkKept(t, dir, Stdout, limit, int64(size))
+	}
+}

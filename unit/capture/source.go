@@ -40,8 +40,9 @@ type source struct {
 	buf      []byte
 	pipeSize int64 // 0: it is no pipe
 	grown    bool
-	// skipFrom is the offset from which on bytes may be skipped again.
-	skipFrom int64
+	// skipTo is the offset up to which bytes are being skipped, skipFrom the one
+	// from which on they may be skipped again.
+	skipTo, skipFrom int64
 	// silent is true on a kernel where splice(2) wakes nobody who watches the
 	// file, and untouched when bytes went there of which nobody knows.
 	silent, untouched bool

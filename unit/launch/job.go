@@ -76,6 +76,10 @@ func (j *Job) Name() string { return j.rec.Name }
 // Joined reports whether Start found the job of its key running.
 func (j *Job) Joined() bool { return j.join }
 
+// OpenDir opens the job's directory, where its output is (package capture). The
+// caller closes it. The error is a *store.DirError.
+func (j *Job) OpenDir() (*os.File, error) { return j.entry.OpenDir() }
+
 // Record is the job's record as this process last saw it; not to be changed.
 func (j *Job) Record() *unit.Record { return j.rec }
 

@@ -50,6 +50,16 @@ func (e *CorruptError) Hint() []string {
 // Dir is the entry's directory.
 func (e *Entry) Dir() string { return filepath.Join(e.store.dir, e.name) }
 
+// OpenDir opens the entry's directory itself, for what is kept in it beside
+// the records. The caller closes it. The error is a *DirError.
+func (e *Entry) OpenDir() (*os.File, error) {
+	d, err := e.dir.Open(".")
+	if err != nil {
+		return nil, &DirError{e.Dir(), err}
+	}
+	return d, nil
+}
+
 // Close releases the entry; the directory stays.
 func (e *Entry) Close() error { return e.dir.Close() }
 

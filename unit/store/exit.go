@@ -61,15 +61,6 @@ func OpenEntry(dir string) (*Entry, error) {
 	return &Entry{store: &Store{dir: filepath.Dir(dir)}, name: name, dir: job}, nil
 }
 
-// OpenDir opens the job's directory. The error is a *DirError.
-func (e *Entry) OpenDir() (*os.File, error) {
-	f, err := e.dir.Open(".")
-	if err != nil {
-		return nil, &DirError{e.Dir(), err}
-	}
-	return f, nil
-}
-
 // Recorded reads what the job's recorder wrote. It is nil when it has not
 // written. The error is a *CorruptError.
 func (e *Entry) Recorded() (*verify.Recorded, error) {
