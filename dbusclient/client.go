@@ -2,6 +2,7 @@ package dbusclient
 
 import (
 	"context"
+	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -51,6 +52,7 @@ func Dial(ctx context.Context, m unit.Manager, env Environment) (*Client, error)
 
 func (c *Client) connect(ctx context.Context, where []address) (*link, error) {
 	var tried []string
+	silent := false
 	for _, a := range where {
 		l, err := dial(ctx, a, c.manager, c.env.UID, c.pump)
 		if err == nil {
@@ -60,11 +62,12 @@ func (c *Client) connect(ctx context.Context, where []address) (*link, error) {
 			return l, nil
 		}
 		tried = append(tried, a.String()+": "+sentence(err))
+		silent = silent || errors.Is(err, context.DeadlineExceeded)
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return nil, &unit.NoManagerError{Manager: c.manager, Tried: tried}
+	return nil, &unit.NoManagerError{Manager: c.manager, Tried: tried, Silent: silent}
 }
 
 // Pauses between attempts to reconnect.

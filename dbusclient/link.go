@@ -2,6 +2,7 @@ package dbusclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -72,6 +73,9 @@ func dial(ctx context.Context, a address, m unit.Manager, uid int, pump *pump) (
 	l := &link{wire: w, addr: a}
 	if err := l.greet(ctx); err != nil {
 		w.Close()
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = &noReplyError{ctx.Err()}
+		}
 		return nil, err
 	}
 	return l, nil

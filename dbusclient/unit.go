@@ -3,6 +3,7 @@ package dbusclient
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -90,6 +91,9 @@ type Reading struct {
 	HandoffAt time.Time
 	// CPUUsage and MemoryPeak are nil where the manager does not count.
 	CPUUsage, MemoryPeak *uint64
+	// Absent is true when nothing could be read because the manager is not
+	// there, rather than slow: the connection broke, or nobody has its name.
+	Absent bool
 	// Told is the end that the manager signalled; nil when it did not. It is
 	// of the start that it names, which need not be the one that was read.
 	Told *End
@@ -153,10 +157,40 @@ func (u *Unit) ask(ctx context.Context, questions []question) error {
 			err = dbus.Store([]any{v.Value()}, q.into)
 		}
 		if err != nil && !q.optional && first == nil {
-			first = fmt.Errorf("cannot read %s of %s: %s", q.name, u.name, sentence(err))
+			first = &askError{fmt.Sprintf("cannot read %s of %s: %s", q.name, u.name, sentence(err)), err}
 		}
 	}
 	return first
+}
+
+// askError says which property could not be read, and why.
+type askError struct {
+	text string
+	err  error
+}
+
+func (e *askError) Error() string { return e.text }
+
+func (e *askError) Unwrap() error { return e.err }
+
+// Absent reports whether an error says that no manager is there, rather than
+// that none has answered yet.
+func Absent(err error) bool {
+	switch {
+	case err == nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return false
+	case isNamed(err, errServiceGone, errNameNoOwner):
+		return true
+	}
+	return isNoReply(err)
+}
+
+// InvocationID asks for the id of the unit's present start; empty when the
+// manager knows of none.
+func (u *Unit) InvocationID(ctx context.Context) (string, error) {
+	var id []byte
+	err := u.ask(ctx, []question{{sdUnit, "InvocationID", &id, false}})
+	return hex.EncodeToString(id), err
 }
 
 // Depth says how much of a unit to read.
@@ -210,7 +244,7 @@ func (u *Unit) Read(ctx context.Context, depth Depth) Reading {
 	// of it do not come with its identity.
 	questions = append(questions, question{sdUnit, "InvocationID", &invocation, false})
 	if err := u.ask(ctx, questions); err != nil {
-		r.Err = err.Error()
+		r.Err, r.Absent = err.Error(), Absent(err)
 	}
 	r.Unit.Read = r.Err == "" //nolint:staticcheck // Read is a method's name too
 	r.InvocationID = hex.EncodeToString(invocation)

@@ -66,6 +66,8 @@ type NoManagerError struct {
 	Manager Manager
 	// Tried has one line for each address: where, and why not.
 	Tried []string
+	// Silent is true when somebody is there who did not answer in time.
+	Silent bool
 }
 
 func (e *NoManagerError) Error() string {

@@ -176,7 +176,7 @@ func TestStartFailed(t *testing.T) {
 func TestErrorsAreOneLineWithHints(t *testing.T) {
 	for _, err := range []error{
 		&NotFoundError{"foo", "/d"}, &ExistsError{"foo", StateRunning}, &UnitExistsError{"foo.service", ManagerUser},
-		&NoManagerError{Manager: ManagerSystem}, &NoManagerError{ManagerUser, []string{"/a: no", "/b: no"}},
+		&NoManagerError{Manager: ManagerSystem}, &NoManagerError{Manager: ManagerUser, Tried: []string{"/a: no", "/b: no"}},
 		&AccessError{"start foo", ManagerSystem, "org.x", "no"}, &AccessError{Op: "start foo", Manager: ManagerUser},
 		&UnknownOutcomeError{Op: "start foo", Err: &NotFoundError{}}, &UnknownOutcomeError{Op: "start foo", Err: &NotFoundError{}, Job: "foo"}, &PropertyError{"foo.service", 257, "bad"}, &IdentityError{"foo", "d"},
 		&EndedError{"stop", "foo"}, &StartError{Unit: "foo", Detail: "d"}, &StartError{Unit: "foo", Step: "EXEC"}, &LimitsError{},

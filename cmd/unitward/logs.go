@@ -74,24 +74,28 @@ func (a *app) logs(arg string, o *logsOptions) error {
 		}
 	}
 	ctx := context.Background()
+	name, err := unit.ParseName(arg)
+	if err != nil {
+		return err
+	}
 	l, err := a.launcher()
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	jobs, err := openAll(ctx, l, []string{arg})
-	defer closeAll(jobs)
+	j, err := l.Open(ctx, name)
 	if err != nil {
 		return err
 	}
-	v, err := a.openLog(jobs[0], chosen, from, o.tail)
+	defer j.Close()
+	v, err := a.openLog(j, chosen, from, o.tail)
 	if err != nil {
 		return err
 	}
 	defer v.close()
 	status := exitOK
 	if o.follow {
-		status, err = v.follow(jobs[0])
+		status, err = v.follow(j)
 	} else {
 		err = v.past()
 	}

@@ -46,7 +46,7 @@ func (a *app) verbs() map[string]func() *cobra.Command {
 		"resume": a.resumeCommand, "verify": a.verifyCommand, "doctor": a.doctorCommand,
 		"release": a.releaseCommand, "reap": a.reapCommand,
 		"version": a.versionCommand,
-		"logs": a.logsCommand,
+		"logs":    a.logsCommand,
 	}
 }
 

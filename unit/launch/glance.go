@@ -26,7 +26,7 @@ func (l *Launcher) Glance(ctx context.Context, name string, wanted func(*unit.Re
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{l: l, rec: rec, entry: entry}
+	j := newJob(l, rec, entry)
 	if !wanted(rec) {
 		entry.Close()
 		return nil, nil

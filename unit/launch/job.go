@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/fallback/cgroup"
@@ -25,6 +26,12 @@ type Job struct {
 	// weak says that weak evidence is to confirm an end.
 	weak bool
 	last look
+	// urged holds at most one word that somebody wants the job to end.
+	urged chan struct{}
+}
+
+func newJob(l *Launcher, rec *unit.Record, entry *store.Entry) *Job {
+	return &Job{l: l, rec: rec, entry: entry, urged: make(chan struct{}, 1)}
 }
 
 // look is one look at a job.
@@ -33,28 +40,35 @@ type look struct {
 	v       verify.Verdict
 	reading dbusclient.Reading
 	usage   unit.Usage
+	// absent is true when the manager is known not to be there, rather than
+	// slow to answer.
+	absent bool
 }
 
 // over is true for a job of which nothing is left and whose exit will never be
 // known: there is nothing to wait for, to end or to prove any more.
 func (lk *look) over() bool { return lk.v.Lost && lk.v.Tree.Empty }
 
-// Open finds a job by its name. A manager that cannot be reached is no error:
-// the job's reports say so. The errors are *unit.NotFoundError,
+// Open finds a job by its name. A manager that cannot be reached is no error,
+// and none that does not answer at once: the job's reports say so. The errors are *unit.NotFoundError,
 // *store.CorruptError and *store.DirError.
 func (l *Launcher) Open(ctx context.Context, name string) (*Job, error) {
 	entry, rec, err := l.store.Load(name)
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{l: l, rec: rec, entry: entry}
+	j := newJob(l, rec, entry)
 	if rec.Sealed != nil || j.identity().State != verify.IdentitySame {
 		return j, nil
 	}
 	if rec.Identity.Isolation == verify.IsolationService {
-		j.held = l.openService(ctx, j)
+		opened, cancel := context.WithTimeout(ctx, openWait)
+		defer cancel()
+		j.held = l.openService(opened, j)
 	} else {
-		j.held = l.openKept(ctx, j)
+		opened, cancel := context.WithTimeout(ctx, lookWait)
+		defer cancel()
+		j.held = l.openKept(opened, j)
 	}
 	return j, nil
 }
@@ -130,18 +144,39 @@ func (j *Job) observe(ctx context.Context, depth dbusclient.Depth) look {
 	return lk
 }
 
-// Look looks once and returns the report; one that is confirmed is sealed.
+// Look looks once and returns the report; one that is confirmed is sealed. A
+// manager that does not answer within a second is not waited for, nor asked by
+// the looks at other jobs that follow.
 func (j *Job) Look(ctx context.Context) (unit.Report, error) {
+	return j.look(ctx, lookWait)
+}
+
+// look is Look for who waits so long for a manager.
+func (j *Job) look(ctx context.Context, wait time.Duration) (unit.Report, error) {
 	if j.rec.Sealed != nil {
 		return *j.rec.Sealed, nil
 	}
-	if err := j.adopt(ctx); err != nil {
+	m := j.rec.Identity.Manager
+	looked, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	if wait <= lookWait && j.l.silent(m) {
+		looked, cancel = context.WithTimeout(ctx, verify.QueryTimeout)
+		defer cancel()
+	}
+	if j.held != nil {
+		j.held.reach(looked)
+	}
+	if err := j.adopt(looked); err != nil {
 		return unit.Report{}, err
 	}
 	if j.rec.Sealed != nil {
 		return *j.rec.Sealed, nil
 	}
-	return j.settle(ctx, j.observe(ctx, dbusclient.DepthAll))
+	lk := j.observe(looked, dbusclient.DepthAll)
+	if looked.Err() != nil && ctx.Err() == nil && m != "" {
+		j.l.noteSilence(m)
+	}
+	return j.settle(ctx, lk)
 }
 
 // Verify looks again, within the bounds of verify.Recheck. weak lets weak
@@ -151,7 +186,9 @@ func (j *Job) Verify(ctx context.Context, weak bool) (unit.Report, error) {
 	if j.rec.Sealed != nil {
 		return *j.rec.Sealed, nil
 	}
-	if err := j.adopt(ctx); err != nil {
+	adopted, cancel := context.WithTimeout(ctx, verify.QueryTimeout)
+	defer cancel()
+	if err := j.adopt(adopted); err != nil {
 		return unit.Report{}, err
 	}
 	if j.rec.Sealed != nil {
@@ -159,6 +196,9 @@ func (j *Job) Verify(ctx context.Context, weak bool) (unit.Report, error) {
 	}
 	var lk look
 	verify.Recheck(ctx, wallClock{}, func(ctx context.Context) verify.Observation {
+		if j.held != nil {
+			j.held.reach(ctx)
+		}
 		lk = j.observe(ctx, dbusclient.DepthAll)
 		return lk.o
 	})

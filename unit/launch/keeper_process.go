@@ -216,7 +216,7 @@ func (l *Launcher) keep(o *order) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{l: l, rec: rec, entry: entry}
+	j := newJob(l, rec, entry)
 	s := o.Spec
 	s.Command, s.Env, s.Path, s.Dir = texts(o.Command), texts(o.Env), string(o.Path), string(o.Dir)
 	streams := [3]*os.File{os.Stdin, os.Stdout, os.Stderr}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
-	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/fallback/cgroup"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
@@ -24,12 +24,16 @@ type Launcher struct {
 	// self is this process.
 	self unit.Process
 
-	mu      sync.Mutex
-	clients map[unit.Manager]*dbusclient.Client
-	// refused is why a Connect failed, until a start was told.
-	refused map[unit.Manager]error
-	cgroups *cgroup.Hierarchy
-	reapers *keeper.Subreaper
+	// ctx ends with Close.
+	ctx context.Context
+	end context.CancelFunc
+
+	mu    sync.Mutex
+	conns map[unit.Manager]*connection
+	// muteSince is when a manager last did not answer in time.
+	muteSince map[unit.Manager]time.Time
+	cgroups   *cgroup.Hierarchy
+	reapers   *keeper.Subreaper
 }
 
 // Config is what a Launcher works with.
@@ -52,37 +56,28 @@ func New(cfg Config) (*Launcher, error) {
 	}
 	self := unit.Process{PID: os.Getpid()}
 	self.StartTime, _ = keeper.StartTime(self.PID) // 0 is recognised by nobody
-	return &Launcher{cfg: cfg, store: s, host: readHost(), self: self, clients: map[unit.Manager]*dbusclient.Client{}, refused: map[unit.Manager]error{}}, nil
+	ctx, end := context.WithCancel(context.Background())
+	return &Launcher{
+		cfg: cfg, store: s, host: readHost(), self: self, ctx: ctx, end: end,
+		conns: map[unit.Manager]*connection{}, muteSince: map[unit.Manager]time.Time{},
+	}, nil
 }
 
 // Close ends the connections to the managers.
 func (l *Launcher) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, c := range l.clients {
-		c.Close()
+	l.end()
+	for _, c := range l.conns {
+		select {
+		case <-c.done:
+			if c.err == nil {
+				c.client.Close()
+			}
+		default: // it sees the end by itself
+		}
 	}
 	l.store.Close()
-}
-
-// client connects to a manager once. The error is a *unit.NoManagerError.
-func (l *Launcher) client(ctx context.Context, m unit.Manager) (*dbusclient.Client, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.dial(ctx, m)
-}
-
-// dial is client for who holds the lock.
-func (l *Launcher) dial(ctx context.Context, m unit.Manager) (*dbusclient.Client, error) {
-	if c := l.clients[m]; c != nil {
-		return c, nil
-	}
-	c, err := dbusclient.Dial(ctx, m, dbusclient.Environment{Getenv: l.cfg.Getenv, UID: l.cfg.UID})
-	if err != nil {
-		return nil, err
-	}
-	l.clients[m] = c
-	return c, nil
 }
 
 // hierarchy finds the cgroup2 mount once; nil where there is none, which

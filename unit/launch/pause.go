@@ -24,6 +24,11 @@ func (j *Job) Resume(ctx context.Context) error {
 // that was recorded.
 func (j *Job) act(ctx context.Context, op string, do func(backend) error) error {
 	if j.rec.Sealed == nil {
+		if j.held != nil {
+			reached, cancel := context.WithTimeout(ctx, actWait)
+			j.held.reach(reached)
+			cancel()
+		}
 		j.observe(ctx, dbusclient.DepthVerdict)
 	}
 	if err := j.actable(op); err != nil {

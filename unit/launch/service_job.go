@@ -25,8 +25,10 @@ type service struct {
 	client    *dbusclient.Client
 	unit      *dbusclient.Unit
 	unreached string
-	guard     *keeper.Guard
-	watch     *cgroup.Watch
+	// absent says that it is not there, rather than slow.
+	absent bool
+	guard  *keeper.Guard
+	watch  *cgroup.Watch
 	// command is the job's main process where the unit's only tends it; zero
 	// where the unit's is the job's.
 	command unit.Process
@@ -40,13 +42,11 @@ type service struct {
 // no error: what is seen will say so.
 func (l *Launcher) openService(ctx context.Context, j *Job) *service {
 	u := &service{j: j}
-	var err error
-	if u.client, err = l.client(ctx, j.rec.Identity.Manager); err == nil {
-		u.unit, err = u.client.Open(ctx, j.rec.Identity.Unit)
+	if m := j.rec.Identity.Manager; l.silent(m) {
+		u.unreached = (&unit.NoManagerError{Manager: m, Tried: []string{"it does not answer"}}).Error()
+		return u
 	}
-	if err != nil {
-		u.unreached = err.Error()
-	}
+	u.reach(ctx)
 	return u
 }
 
@@ -81,7 +81,7 @@ func gone(p unit.Process) bool {
 func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look) {
 	o, rec := &lk.o, u.j.rec
 	o.Abandoned = u.abandoned()
-	o.Unit.Err = u.unreached
+	o.Unit.Err, lk.absent = u.unreached, u.absent
 	// The unit first, then the recorder, then the cgroup: a recorder or a
 	// member that an earlier answer missed is still there to be seen.
 	if u.j.l.hierarchy() == nil {
@@ -89,7 +89,7 @@ func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look)
 	}
 	if u.unit != nil {
 		lk.reading = u.unit.Read(ctx, depth)
-		o.Unit = lk.reading.Unit
+		o.Unit, lk.absent = lk.reading.Unit, lk.reading.Absent
 		lk.usage.CPUNanoseconds, lk.usage.MemoryPeak = lk.reading.CPUUsage, lk.reading.MemoryPeak
 	}
 	u.j.recorded(o)
@@ -199,15 +199,15 @@ func (u *service) reach(ctx context.Context) {
 	}
 	c, err := u.j.l.client(ctx, u.j.rec.Identity.Manager)
 	if err != nil {
-		u.unreached = err.Error()
+		u.unreached, u.absent = err.Error(), absent(err)
 		return
 	}
 	found, err := c.Open(ctx, u.j.rec.Identity.Unit)
 	if err != nil {
-		u.unreached = err.Error()
+		u.unreached, u.absent = err.Error(), absent(err)
 		return
 	}
-	u.client, u.unit, u.unreached = c, found, ""
+	u.client, u.unit, u.unreached, u.absent = c, found, "", false
 }
 
 func (u *service) actable(op string, lk look) error {
@@ -216,9 +216,9 @@ func (u *service) actable(op string, lk look) error {
 	case o.Cgroup.State == verify.CgroupReplaced:
 		return &unit.IdentityError{Name: rec.Name, Detail: "another cgroup stands at " + o.Cgroup.Path}
 	case u.unit == nil:
-		return errors.New("cannot " + op + " job " + rec.Name + ": " + u.unreached)
+		return &unreachedError{op, rec.Name, u.unreached}
 	case !o.Unit.Read:
-		return errors.New("cannot " + op + " job " + rec.Name + ": " + o.Unit.Err)
+		return &unreachedError{op, rec.Name, o.Unit.Err}
 	case o.Unit.LoadState != "loaded", o.Unit.InvocationID == "":
 		return &unit.EndedError{Op: op, Name: rec.Name}
 	case o.Unit.InvocationID != rec.Identity.InvocationID:
@@ -308,26 +308,83 @@ func (u *service) signal(ctx context.Context, who unit.Who, signal int) error {
 	return u.unit.Kill(ctx, who, signal)
 }
 
-// forward: while the connection is down it tries again, for a while: a signal
-// that comes twice does less harm than one that is lost.
+// forward: the name can be another unit's by now, which a connection that was
+// made anew cannot know. While no manager can be reached it is sent by us; a
+// signal that comes twice does less harm than one that is lost.
 func (u *service) forward(ctx context.Context, who unit.Who, signal int) error {
 	if who == unit.WhoMain && u.j.rec.Tended {
 		return u.j.signalMain(signal)
 	}
 	tried, cancel := context.WithTimeout(ctx, forwardWait)
 	defer cancel()
-	for pause := 10 * time.Millisecond; ; pause *= 2 {
-		err := u.unit.Kill(tried, who, signal)
-		var unknown *unit.UnknownOutcomeError
-		if !errors.As(err, &unknown) {
-			return err
-		}
-		select {
-		case <-tried.Done():
-			return err
-		case <-time.After(pause):
-		}
+	rec := u.j.rec
+	id, err := u.unit.InvocationID(tried)
+	switch {
+	case err == nil && id == rec.Identity.InvocationID && id != "":
+		err = u.unit.Kill(tried, who, signal)
+	case err == nil && id == "":
+		return &unit.EndedError{Op: "signal", Name: rec.Name}
+	case err == nil:
+		return &unit.IdentityError{Name: rec.Name, Detail: "InvocationID is " + id + ", recorded was " + rec.Identity.InvocationID}
 	}
+	var ended *unit.EndedError
+	if err == nil || errors.As(err, &ended) {
+		return err
+	}
+	return u.sendAlone(who, signal)
+}
+
+// sendAlone sends a signal without a manager: to the recorded main process, or
+// to every member of the recorded cgroup.
+func (u *service) sendAlone(who unit.Who, signal int) error {
+	h, id := u.j.l.hierarchy(), u.j.rec.Identity
+	ended := &unit.EndedError{Op: "signal", Name: u.j.rec.Name}
+	if who == unit.WhoMain {
+		if id.PID == 0 || id.StartTime == 0 {
+			return ended
+		}
+		err := keeper.Process{PID: id.PID, StartTime: id.StartTime}.Signal(unix.Signal(signal))
+		if errors.Is(err, unix.ESRCH) {
+			return ended
+		}
+		return err
+	}
+	if h == nil {
+		return cgroup.ErrNoHierarchy
+	}
+	raw, err := h.Attach(id.Cgroup, id.CgroupInode)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ended
+	}
+	if err != nil {
+		return err
+	}
+	defer raw.Close()
+	if _, err := raw.Signal(unix.Signal(signal)); err != nil {
+		return err
+	}
+	return raw.ThawAll()
+}
+
+// alone ends the job as far as that can be asked for without a manager: see
+// terminate.
+func (u *service) alone(signal int) (string, error) {
+	err := u.sendAlone(unit.WhoAll, signal)
+	if err == nil {
+		err = u.sendAlone(unit.WhoAll, int(unix.SIGCONT))
+	}
+	var ended *unit.EndedError
+	if errors.As(err, &ended) {
+		err = nil
+	}
+	return "to each member of the cgroup, without the manager", err
+}
+
+// unreachedError says that a manager which is needed cannot be reached.
+type unreachedError struct{ op, name, why string }
+
+func (e *unreachedError) Error() string {
+	return "cannot " + e.op + " job " + e.name + ": " + e.why
 }
 
 func (u *service) pause(ctx context.Context) error { return u.unit.Freeze(ctx) }

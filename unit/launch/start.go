@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/unit/store"
@@ -71,32 +70,11 @@ func (l *Launcher) Start(ctx context.Context, s *unit.Spec, io Stdio) (*Job, err
 // Connect begins to connect to the manager that a job needs first, if it needs
 // one, and does not wait: what else a start needs can be laid out meanwhile.
 // Start awaits it, and has its error.
-func (l *Launcher) Connect(ctx context.Context, s *unit.Spec) {
+func (l *Launcher) Connect(_ context.Context, s *unit.Spec) {
 	if !managed(s.Isolation[0]) || s.Isolation[0] == verify.IsolationScope && s.Lifetime != unit.LifetimeCall {
 		return
 	}
-	m := s.Manager
-	begun := make(chan struct{})
-	go func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		close(begun)
-		if l.clients[m] == nil && l.refused[m] == nil {
-			_, l.refused[m] = l.dial(ctx, m)
-		}
-	}()
-	<-begun
-}
-
-// connected awaits what Connect began.
-func (l *Launcher) connected(ctx context.Context, m unit.Manager) (*dbusclient.Client, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.refused[m]; err != nil {
-		delete(l.refused, m) // the next start looks again
-		return nil, err
-	}
-	return l.dial(ctx, m)
+	l.begin(s.Manager)
 }
 
 // joined is the job of a key, if it is not settled; else nil.
@@ -132,7 +110,7 @@ func (l *Launcher) start(ctx context.Context, s *unit.Spec, io Stdio, key *store
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{l: l, rec: rec, entry: entry}
+	j := newJob(l, rec, entry)
 	// While the manager is being connected to: the first encoding of a type
 	// takes longer than all later ones. The record is written once the unit's
 	// place is known, before the start.

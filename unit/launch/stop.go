@@ -53,7 +53,7 @@ func (j *Job) Interrupt(ctx context.Context, grace time.Duration) (unit.Report, 
 }
 
 func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Report, error) {
-	rep, err := j.Look(ctx)
+	rep, err := j.look(ctx, actWait)
 	if err != nil || rep.State == unit.StateSettled {
 		return rep, err
 	}
@@ -62,14 +62,23 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 	}
 	if err := j.actable("stop"); err != nil {
 		var ended *unit.EndedError
+		var away *unreachedError
+		populated := j.last.o.Cgroup.State == verify.CgroupPopulated
 		switch {
+		case errors.As(err, &away) && j.last.v.Tree.Empty:
+			return rep, nil // there is nothing to end, and the report says what it is missing
+		case errors.As(err, &away) && populated:
+			if s, ok := j.held.(*service); ok {
+				return j.stopWith(ctx, grace, by, FactTree, rep, func() (string, error) { return s.alone(j.killSignal()) })
+			}
+			return rep, err
 		case !errors.As(err, &ended):
 			return rep, err
-		case j.last.o.Cgroup.State != verify.CgroupPopulated && !j.last.v.Lost && !j.last.o.KeeperGone:
+		case !populated && !j.last.v.Lost && !j.last.o.KeeperGone:
 			// The tree is empty, and who saw the main process end is about to
 			// say so.
 			return j.told(ctx, rep, err)
-		case j.last.o.Cgroup.State != verify.CgroupPopulated:
+		case !populated:
 			return rep, err
 		}
 		// The manager lost the unit, but the cgroup is there and the recorded
@@ -78,21 +87,29 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 		rep, err := j.kill(ctx)
 		return rep, cmp.Or(err, unsaved)
 	}
+	return j.stopWith(ctx, grace, by, FactSettled, rep, func() (string, error) { return j.held.terminate(ctx, j.killSignal(), grace) })
+}
+
+// stopWith is what follows once it is clear that there is something to end:
+// terminate sends the signal, and fact is what it is to lead to.
+func (j *Job) stopWith(ctx context.Context, grace time.Duration, by string, fact Fact, rep unit.Report, terminate func() (string, error)) (unit.Report, error) {
 	unsaved := j.begin(by)
 	if j.rec.Sealed != nil {
 		return *j.rec.Sealed, nil // it ended meanwhile, by itself
 	}
-	detail, err := j.held.terminate(ctx, j.killSignal(), grace)
+	detail, err := terminate()
 	if err != nil {
 		return rep, err
 	}
 	unsaved = cmp.Or(unsaved, j.step(verify.SignalName(j.killSignal()), detail))
 	waited, cancel := context.WithTimeout(ctx, grace)
-	rep, err = j.Wait(waited, FactSettled)
+	rep, err = j.Wait(waited, fact)
 	cancel()
 	switch {
 	case rep.State == unit.StateSettled:
 		return rep, cmp.Or(err, unsaved)
+	case err == nil && j.last.v.Tree.Empty:
+		return rep, unsaved // it is proven empty, and its outcome is not to be had
 	case ctx.Err() != nil:
 		return rep, ctx.Err()
 	case err != nil && !errors.Is(err, context.DeadlineExceeded):
@@ -203,10 +220,18 @@ func (j *Job) Signal(ctx context.Context, who unit.Who, signal int) error {
 	return err
 }
 
-// Forward sends a signal to a job that this process started and holds: its
-// identity cannot have changed.
+// Forward sends a signal to a job that this process started and holds. One that
+// cannot reach the job since there is no manager any more ends a wait for what
+// only the manager could tell. The errors are those of Signal.
 func (j *Job) Forward(ctx context.Context, who unit.Who, signal int) error {
-	return j.held.forward(ctx, who, signal)
+	err := j.held.forward(ctx, who, signal)
+	if err != nil {
+		select {
+		case j.urged <- struct{}{}:
+		default:
+		}
+	}
+	return err
 }
 
 // noteSteps completes the record of what was done to end the job.

@@ -24,6 +24,11 @@ const (
 // tick bounds how long a wait can miss what nothing told it of.
 const tick = time.Second
 
+// absentWait is how long a wait for an exit goes on when nothing of the job is
+// left and no manager is there that could tell it. One that comes back within
+// it has mostly lost the exit too, and then says so at once.
+const absentWait = 10 * time.Second
+
 func now() time.Time { return time.Now() }
 
 // wallClock is the real clock.
@@ -42,17 +47,22 @@ func (wallClock) Sleep(ctx context.Context, d time.Duration) {
 
 // Wait blocks until the fact is established, or until it is certain that it
 // never will be (the report's Missing says why), or until ctx is done, whose
-// error it then returns with the latest report.
+// error it then returns with the latest report. When all processes are gone and
+// no manager is there to tell the exit, it gives up after ten seconds, or at the
+// next Forward; the exit is not known then.
 func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
 	if j.rec.Sealed != nil {
 		return *j.rec.Sealed, nil
 	}
+	j.reach(ctx)
 	if err := j.adopt(ctx); err != nil {
 		return unit.Report{}, err
 	}
 	if j.rec.Sealed != nil {
 		return *j.rec.Sealed, nil
 	}
+	var alone time.Time
+	hurried := false
 	timer := time.NewTicker(tick)
 	defer timer.Stop()
 	if j.held != nil && j.held.quiet() {
@@ -68,6 +78,16 @@ func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
 		if reached(fact, lk.v) || lk.v.Confirmed || hopeless(lk) {
 			return j.settle(ctx, lk)
 		}
+		// Only the manager could tell the exit, and there is none any more.
+		switch widowed := lk.absent && lk.v.Tree.Empty && !lk.v.Exit.Known; {
+		case !widowed:
+			alone, hurried = time.Time{}, false
+		case alone.IsZero():
+			alone = now()
+		}
+		if !alone.IsZero() && (hurried || now().Sub(alone) >= absentWait) {
+			return j.settle(ctx, lk)
+		}
 		var changed, emptied <-chan struct{}
 		if j.held != nil {
 			changed, emptied = j.held.sources(lk)
@@ -76,16 +96,26 @@ func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
 		case <-ctx.Done():
 			return j.report(lk), ctx.Err()
 		case <-changed:
+		case <-j.urged:
+			hurried = true
 		case _, open := <-emptied:
 			if !open {
 				j.held.unwatch()
 			}
 		case <-timer.C:
-			if j.held != nil {
-				j.held.reach(ctx)
-			}
+			j.reach(ctx)
 		}
 	}
+}
+
+// reach tries again to reach what could not be reached, within a bound.
+func (j *Job) reach(ctx context.Context) {
+	if j.held == nil {
+		return
+	}
+	reached, cancel := context.WithTimeout(ctx, lookWait)
+	defer cancel()
+	j.held.reach(reached)
 }
 
 func reached(fact Fact, v verify.Verdict) bool {
