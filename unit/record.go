@@ -194,7 +194,7 @@ func (r *Record) reason(o verify.Observation, v verify.Verdict) Reason {
 		return ReasonTimeout
 	case result == "oom-kill":
 		return ReasonOOM
-	case r.Stop.RequestedAt != nil:
+	case r.Stop.RequestedAt != nil && !exitAt(o, v).Before(*r.Stop.RequestedAt), r.OwnerEnded(o, v):
 		return ReasonCancelled
 	case v.Exit.Signal != 0:
 		return ReasonSignaled
@@ -222,6 +222,34 @@ func (r *Record) result(o verify.Observation) string {
 // Result=timeout alone does not say so: a stop that had to kill has it too.
 func (r *Record) TimedOut(o verify.Observation, v verify.Verdict) bool {
 	return r.Timeout > 0 && r.result(o) == "timeout" && r.ranFor(o, v) >= r.Timeout
+}
+
+// OwnerEnded reports whether the end of its owner ended the job, by the manager
+// (Lifetime owner): the owner was gone when the recorder ran, and the main
+// process died of what a stop sends.
+func (r *Record) OwnerEnded(o verify.Observation, v verify.Verdict) bool {
+	if r.Lifetime != LifetimeOwner || o.Recorded == nil || !o.Recorded.OwnerGone || o.Recorded.InvocationID != r.Identity.InvocationID {
+		return false
+	}
+	stopped := r.KillSignal
+	if stopped == 0 {
+		stopped = sigTerm
+	}
+	return v.Exit.Known && (v.Exit.Signal == stopped || v.Exit.Signal == sigKill)
+}
+
+const (
+	sigKill = 9
+	sigTerm = 15
+)
+
+// exitAt is when the main process ended, or at the latest ended: the evidence
+// may know no more than when it was looked at.
+func exitAt(o verify.Observation, v verify.Verdict) time.Time {
+	if o.Unit.Read && o.Unit.InvocationID == o.InvocationID && !o.Unit.MainExitAt.IsZero() {
+		return o.Unit.MainExitAt
+	}
+	return v.Exit.At
 }
 
 // ranFor is how long the timeout had to fire in: to the main process's end,

@@ -92,6 +92,8 @@ func TestKeptReason(t *testing.T) {
 			{"KILL from anybody", keptLook(0, 9), nil, ReasonSignaled},
 			{"stopped", keptLook(0, 15), by("stop"), ReasonCancelled},
 			{"stopped, and it exited", keptLook(3, 0), by("signal"), ReasonCancelled},
+			{"completed before the rest was stopped", keptLook(0, 0), late, ReasonCompleted},
+			{"died before the rest was stopped", keptLook(0, 9), late, ReasonSignaled},
 			{"the keeper's clock", keptLook(0, 15), both(asked(time.Second), by("timeout")), ReasonTimeout},
 			{"the keeper's clock, answered with 0", keptLook(0, 0), by("timeout"), ReasonTimeout},
 			{"its time is up by the manager's word", keptLook(0, 15), both(asked(5*time.Second), scopes("timeout")), ReasonTimeout},

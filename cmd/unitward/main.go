@@ -42,7 +42,7 @@ func enter(args []string) int {
 			return 0
 		case launch.RecordVerb:
 			keeper.ReadCaller() // the mask it is started with is the job's
-			if err := store.RecordExit(args[2], os.Getenv, time.Now()); err != nil {
+			if err := store.RecordExit(args[2], os.Getenv, gone, time.Now()); err != nil {
 				fmt.Fprintln(os.Stderr, "unitward:", err)
 				return 1
 			}

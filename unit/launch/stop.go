@@ -180,6 +180,10 @@ func (j *Job) noteSteps(lk look) {
 	if j.held != nil {
 		j.held.noteSteps(lk)
 	}
+	if j.rec.Stop.RequestedAt == nil && j.rec.OwnerEnded(lk.o, lk.v) {
+		by := byOwner
+		j.rec.Stop.By = &by
+	}
 	if n := len(j.rec.Stop.Steps); n > 0 {
 		j.rec.Stop.Steps[n-1].Sufficed = lk.v.Tree.Empty
 	}

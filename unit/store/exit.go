@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -21,13 +22,15 @@ type exitRecord struct {
 	ExitCode      string    `json:"exit_code"`
 	ExitStatus    string    `json:"exit_status"`
 	ServiceResult string    `json:"service_result"`
+	OwnerGone     bool      `json:"owner_gone,omitempty"`
 	At            time.Time `json:"at"`
 }
 
 // RecordExit writes down the exit that systemd hands to ExecStopPost= in the
 // environment (systemd.exec(5): $EXIT_CODE, $EXIT_STATUS, $SERVICE_RESULT,
-// $INVOCATION_ID), in the job directory dir.
-func RecordExit(dir string, getenv func(string) string, now time.Time) error {
+// $INVOCATION_ID), in the job directory dir. gone tells whether a process has
+// ended; it is asked for the owner of a job of lifetime owner.
+func RecordExit(dir string, getenv func(string) string, gone func(unit.Process) bool, now time.Time) error {
 	s, err := os.OpenRoot(filepath.Dir(dir))
 	if err != nil {
 		return &DirError{dir, err}
@@ -40,8 +43,13 @@ func RecordExit(dir string, getenv func(string) string, now time.Time) error {
 	}
 	e := &Entry{store: &Store{dir: filepath.Dir(dir), root: s}, name: name, dir: job}
 	defer e.Close()
+	ownerGone := false
+	if rec, err := e.Record(); err == nil && rec.Lifetime == unit.LifetimeOwner { // else the exit counts all the same
+		ownerGone = gone(rec.OwnerProcess)
+	}
 	return e.write(exitFile, &exitRecord{
-		Schema: exitSchema, InvocationID: getenv("INVOCATION_ID"), ExitCode: getenv("EXIT_CODE"),
+		OwnerGone: ownerGone,
+		Schema:    exitSchema, InvocationID: getenv("INVOCATION_ID"), ExitCode: getenv("EXIT_CODE"),
 		ExitStatus: getenv("EXIT_STATUS"), ServiceResult: getenv("SERVICE_RESULT"), At: now,
 	}, true)
 }
@@ -61,7 +69,7 @@ func (e *Entry) Recorded() (*verify.Recorded, error) {
 	}
 	return &verify.Recorded{
 		InvocationID: x.InvocationID, ExitCode: x.ExitCode, ExitStatus: x.ExitStatus,
-		ServiceResult: x.ServiceResult, At: x.At,
+		ServiceResult: x.ServiceResult, OwnerGone: x.OwnerGone, At: x.At,
 	}, nil
 }
 
