@@ -258,6 +258,10 @@ func (r *Record) ranFor(o verify.Observation, v verify.Verdict) time.Duration {
 	if r.StartedAt == nil {
 		return 0
 	}
+	began := *r.StartedAt
+	if r.kept() && !r.CreatedAt.IsZero() {
+		began = r.CreatedAt // the scope's clock runs before its command does
+	}
 	end := v.Exit.At
 	switch {
 	case r.Leftovers != LeftoversKill && !o.Unit.InactiveEnterAt.IsZero():
@@ -265,7 +269,7 @@ func (r *Record) ranFor(o verify.Observation, v verify.Verdict) time.Duration {
 	case !o.Unit.MainExitAt.IsZero():
 		end = o.Unit.MainExitAt
 	}
-	return end.Sub(*r.StartedAt)
+	return end.Sub(began)
 }
 
 func exitFact(e verify.Exit) ExitFact {

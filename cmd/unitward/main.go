@@ -49,7 +49,11 @@ func enter(args []string) int {
 			return 0
 		}
 	}
-	return execute(args[1:], streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+	s := streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
+	if err := descriptors(); err != nil {
+		return fail(err, false, s)
+	}
+	return execute(args[1:], s)
 }
 
 // gone is true when a process that was recorded is known to have ended.

@@ -57,8 +57,11 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 	}
 	if err := j.actable("stop"); err != nil {
 		var ended *unit.EndedError
-		if !errors.As(err, &ended) || j.last.o.Cgroup.State != verify.CgroupPopulated {
+		if !errors.As(err, &ended) {
 			return rep, err
+		}
+		if j.last.o.Cgroup.State != verify.CgroupPopulated {
+			return j.ending(ctx, rep, err)
 		}
 		// The manager lost the unit, but the cgroup is there and the recorded
 		// one: what is in it is the job's.
@@ -85,6 +88,18 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 	}
 	rep, err = j.kill(ctx)
 	return rep, cmp.Or(err, unsaved)
+}
+
+// ending awaits the proof of an end that came before anything could be done
+// for it: a manager that held the timeout too may have been faster.
+func (j *Job) ending(ctx context.Context, seen unit.Report, cause error) (unit.Report, error) {
+	waited, cancel := context.WithTimeout(ctx, killWait)
+	defer cancel()
+	rep, err := j.Wait(waited, FactSettled)
+	if rep.State == unit.StateSettled {
+		return rep, err
+	}
+	return seen, cause
 }
 
 // actable refuses to act on what is not the recorded job.
@@ -129,9 +144,16 @@ func (j *Job) note(change func(*unit.Record)) error {
 	return err
 }
 
+// update changes the record on disk, and as this process has it. A job of
+// lifetime call is its caller's, who can go on with what he knows: that
+// nothing can be written down is said at its end.
 func (j *Job) update(change func(*unit.Record)) error {
 	rec, err := j.entry.Update(false, change)
 	if err != nil {
+		if j.rec.Lifetime == unit.LifetimeCall && j.rec.Launcher == j.l.self {
+			change(j.rec)
+			return nil
+		}
 		return err
 	}
 	j.rec = rec
