@@ -10,6 +10,9 @@ import (
 	"runtime"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/fallback/proc"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/unit/launch"
@@ -56,8 +59,17 @@ func enter(args []string) int {
 	return execute(args[1:], s)
 }
 
-// gone is true when a process that was recorded is known to have ended.
+// gone is true when a process that was recorded is known to have ended. One
+// that nobody has waited for yet has ended, too.
 func gone(p unit.Process) bool {
-	started, err := keeper.StartTime(p.PID)
-	return errors.Is(err, fs.ErrNotExist) || err == nil && started != p.StartTime
+	open, err := proc.Root.Open(p.PID)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	defer open.Close()
+	s, err := open.Stat()
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
+	}
+	return s.StartTime != p.StartTime || s.Ended()
 }

@@ -197,9 +197,10 @@ func (j *Job) Forward(ctx context.Context, who unit.Who, signal int) error {
 	return j.held.forward(ctx, who, signal)
 }
 
-// noteSteps completes the record of what was done to end the job.
+// noteSteps completes the record of what was done to end the job. Where we did
+// it, it is there already.
 func (j *Job) noteSteps(lk look) {
-	if j.held != nil {
+	if j.held != nil && j.rec.Stop.By == nil {
 		j.held.noteSteps(lk)
 	}
 	if j.rec.Stop.RequestedAt == nil && j.rec.OwnerEnded(lk.o, lk.v) {
