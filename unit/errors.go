@@ -187,6 +187,8 @@ type StartError struct {
 	Detail string
 	// Status is what `run` exits with: 125, 126 or 127.
 	Status int
+	// Hints say what would help; nil when nothing is known to.
+	Hints []string
 }
 
 func (e *StartError) Error() string {
@@ -195,6 +197,9 @@ func (e *StartError) Error() string {
 	}
 	return fmt.Sprintf("cannot start %s: step %s failed: %s", e.Unit, e.Step, e.Detail)
 }
+
+// Hint proposes the way out.
+func (e *StartError) Hint() []string { return e.Hints }
 
 func systemctl(m Manager) string {
 	if m == ManagerUser {

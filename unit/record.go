@@ -202,7 +202,7 @@ func (r *Record) reason(o verify.Observation, v verify.Verdict) Reason {
 		return ReasonOOM
 	case result == string(ReasonOutputLimit), r.Stop.By != nil && *r.Stop.By == string(ReasonOutputLimit):
 		return ReasonOutputLimit
-	case r.Stop.RequestedAt != nil:
+	case r.Stop.RequestedAt != nil && !exitAt(o, v).Before(*r.Stop.RequestedAt), r.OwnerEnded(o, v):
 		return ReasonCancelled
 	case v.Exit.Signal != 0:
 		return ReasonSignaled
@@ -234,11 +234,43 @@ func (r *Record) TimedOut(o verify.Observation, v verify.Verdict) bool {
 	return r.Timeout > 0 && r.result(o) == "timeout" && r.ranFor(o, v) >= r.Timeout
 }
 
+// OwnerEnded reports whether the end of its owner ended the job, by the manager
+// (Lifetime owner): the owner was gone when the recorder ran, and the main
+// process died of what a stop sends.
+func (r *Record) OwnerEnded(o verify.Observation, v verify.Verdict) bool {
+	if r.Lifetime != LifetimeOwner || o.Recorded == nil || !o.Recorded.OwnerGone || o.Recorded.InvocationID != r.Identity.InvocationID {
+		return false
+	}
+	stopped := r.KillSignal
+	if stopped == 0 {
+		stopped = sigTerm
+	}
+	return v.Exit.Known && (v.Exit.Signal == stopped || v.Exit.Signal == sigKill)
+}
+
+const (
+	sigKill = 9
+	sigTerm = 15
+)
+
+// exitAt is when the main process ended, or at the latest ended: the evidence
+// may know no more than when it was looked at.
+func exitAt(o verify.Observation, v verify.Verdict) time.Time {
+	if o.Unit.Read && o.Unit.InvocationID == o.InvocationID && !o.Unit.MainExitAt.IsZero() {
+		return o.Unit.MainExitAt
+	}
+	return v.Exit.At
+}
+
 // ranFor is how long the timeout had to fire in: to the main process's end,
 // or to the unit's where the job is its whole tree.
 func (r *Record) ranFor(o verify.Observation, v verify.Verdict) time.Duration {
 	if r.StartedAt == nil {
 		return 0
+	}
+	began := *r.StartedAt
+	if r.kept() && !r.CreatedAt.IsZero() {
+		began = r.CreatedAt // the scope's clock runs before its command does
 	}
 	end := v.Exit.At
 	switch {
@@ -247,7 +279,7 @@ func (r *Record) ranFor(o verify.Observation, v verify.Verdict) time.Duration {
 	case !o.Unit.MainExitAt.IsZero():
 		end = o.Unit.MainExitAt
 	}
-	return end.Sub(*r.StartedAt)
+	return end.Sub(began)
 }
 
 func exitFact(e verify.Exit) ExitFact {

@@ -92,9 +92,14 @@ func TestKeptReason(t *testing.T) {
 			{"KILL from anybody", keptLook(0, 9), nil, ReasonSignaled},
 			{"stopped", keptLook(0, 15), by("stop"), ReasonCancelled},
 			{"stopped, and it exited", keptLook(3, 0), by("signal"), ReasonCancelled},
+			{"completed before the rest was stopped", keptLook(0, 0), late, ReasonCompleted},
+			{"died before the rest was stopped", keptLook(0, 9), late, ReasonSignaled},
 			{"the keeper's clock", keptLook(0, 15), both(asked(time.Second), by("timeout")), ReasonTimeout},
 			{"the keeper's clock, answered with 0", keptLook(0, 0), by("timeout"), ReasonTimeout},
 			{"its time is up by the manager's word", keptLook(0, 15), both(asked(5*time.Second), scopes("timeout")), ReasonTimeout},
+			{"its scope was there before it", keptLook(0, 15), both(both(asked(ended.Sub(started)+time.Millisecond), scopes("timeout")), func(r *Record, _ *verify.Observation) {
+				r.CreatedAt = started.Add(-2 * time.Millisecond)
+			}), ReasonTimeout},
 			{"Result=timeout before the time", keptLook(0, 15), both(asked(time.Minute), scopes("timeout")), ReasonSignaled},
 			{"oom by the manager's word", keptLook(0, 9), scopes("oom-kill"), ReasonOOM},
 		} {

@@ -54,6 +54,20 @@ func by(who string) func(*Record, *verify.Observation) {
 	}
 }
 
+// late is a stop that came when the main process had ended.
+func late(r *Record, _ *verify.Observation) {
+	at := ended.Add(time.Millisecond)
+	r.Stop.RequestedAt = &at
+}
+
+// owned is a job of lifetime owner, whose recorder found the owner gone or not.
+func owned(gone bool, killSignal int) func(*Record, *verify.Observation) {
+	return func(r *Record, o *verify.Observation) {
+		r.Lifetime, r.KillSignal = LifetimeOwner, killSignal
+		o.Recorded = &verify.Recorded{InvocationID: ourID, OwnerGone: gone}
+	}
+}
+
 func asked(timeout time.Duration) func(*Record, *verify.Observation) {
 	return func(r *Record, _ *verify.Observation) { r.Timeout = timeout }
 }
@@ -112,6 +126,15 @@ func TestReason(t *testing.T) {
 		{"oom as the recorder has it", "", proof(0, 9), recordedResult("oom-kill"), ReasonOOM},
 		{"stopped", "success", proof(0, 15), by("stop"), ReasonCancelled},
 		{"stopped, and it exited", "exit-code", proof(3, 0), by("signal"), ReasonCancelled},
+		{"it had completed before the rest was stopped", "success", proof(0, 0), late, ReasonCompleted},
+		{"it had failed before", "exit-code", proof(3, 0), late, ReasonFailed},
+		{"it had died before", "signal", proof(0, 9), late, ReasonSignaled},
+		{"the owner's end", "success", proof(0, 15), owned(true, 0), ReasonCancelled},
+		{"the owner's end, and KILL", "timeout", proof(0, 9), owned(true, 0), ReasonCancelled},
+		{"the owner's end, by the job's own signal", "success", proof(0, 2), owned(true, 2), ReasonCancelled},
+		{"the owner's end, and another signal", "success", proof(0, 2), owned(true, 0), ReasonSignaled},
+		{"the owner's end, and a code", "exit-code", proof(3, 0), owned(true, 0), ReasonFailed},
+		{"the owner is there", "success", proof(0, 15), owned(false, 0), ReasonSignaled},
 		{"another start's Result says nothing", "oom-kill", proof(0, 0),
 			func(_ *Record, o *verify.Observation) { o.Unit.InvocationID = "ffff" }, ReasonCompleted},
 	} {

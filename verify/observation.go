@@ -215,6 +215,9 @@ type Recorded struct {
 	ExitStatus string
 	// ServiceResult is $SERVICE_RESULT.
 	ServiceResult string
+	// OwnerGone is true when the process that the job was to end with was gone
+	// by then.
+	OwnerGone bool
 	// At is when the recorder ran.
 	At time.Time
 	// Source names who else handed it over, such as the manager's own signal;

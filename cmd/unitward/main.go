@@ -12,6 +12,9 @@ import (
 	"runtime"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/fallback/proc"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/unit/launch"
@@ -46,18 +49,31 @@ func enter(args []string) int {
 			return 0
 		case launch.RecordVerb:
 			keeper.ReadCaller() // the mask it is started with is the job's
-			if err := store.RecordExit(args[2], os.Getenv, time.Now()); err != nil {
+			if err := store.RecordExit(args[2], os.Getenv, gone, time.Now()); err != nil {
 				fmt.Fprintln(os.Stderr, "unitward:", err)
 				return 1
 			}
 			return 0
 		}
 	}
-	return execute(args[1:], streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+	s := streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
+	if err := descriptors(); err != nil {
+		return fail(err, false, s)
+	}
+	return execute(args[1:], s)
 }
 
-// gone is true when a process that was recorded is known to have ended.
+// gone is true when a process that was recorded is known to have ended. One
+// that nobody has waited for yet has ended, too.
 func gone(p unit.Process) bool {
-	started, err := keeper.StartTime(p.PID)
-	return errors.Is(err, fs.ErrNotExist) || err == nil && started != p.StartTime
+	open, err := proc.Root.Open(p.PID)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	defer open.Close()
+	s, err := open.Stat()
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
+	}
+	return s.StartTime != p.StartTime || s.Ended()
 }

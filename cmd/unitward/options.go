@@ -278,10 +278,10 @@ func (o *jobOptions) environment(s *unit.Spec) error {
 	var set []string
 	for _, kv := range o.setenv {
 		name, _, assigned := strings.Cut(kv, "=")
-		switch {
-		case name == "":
+		switch name {
+		case "":
 			return usage("cannot use --setenv %s: NAME or NAME=VALUE is expected", quote(kv))
-		case name == unit.JobVariable:
+		case unit.JobVariable:
 			return usage("cannot use --setenv %s: unitward sets it to the job's name", quote(kv))
 		}
 		if !assigned {

@@ -77,6 +77,10 @@ func neverRan(s *unit.Spec, name, result string, r dbusclient.Reading) error {
 		return cannotEnter(s, name, err)
 	}
 	e := &unit.StartError{Unit: name, Step: stepName(code), Status: statusNoRun, Detail: fmt.Sprintf("systemd gave the status %d", code)}
+	if cause, hint := causeOf(s, code); cause != "" {
+		e.Detail += ": " + cause
+		e.Hints = []string{hint}
+	}
 	if code == statusExec {
 		e.Status = statusNoExec
 		if err := Executable(s.Path); err != nil {
@@ -171,6 +175,37 @@ func untaken(name string) error {
 		Detail: "what was handed over to the job's process was not found by it: a property hides the files of unitward from the job, such as ProtectHome= or TemporaryFileSystem="}
 }
 
+// causeOf is what a status of systemd's own mostly means (systemd.exec(5)), and
+// what would help; empty for one that says it all by its name.
+func causeOf(s *unit.Spec, code int) (cause, hint string) {
+	user := s.Manager == unit.ManagerUser
+	switch code {
+	case 200:
+		return "the working directory cannot be entered by the user it runs as", "name another with --working-directory"
+	case 216, 217:
+		if user {
+			return "a user manager can run a job as its own user alone", "leave out --uid and --gid, or run it as root with --system"
+		}
+		return "there is no such user or group", "see getent passwd and getent group"
+	case 218:
+		return "the capabilities asked for cannot be had", "check the capability settings among -p, or run it as root with --system"
+	case 225:
+		return "the network namespace cannot be made", "check the network settings among -p"
+	case 226:
+		if user {
+			return "a sandbox setting needs a mount namespace, which a user manager has only with user namespaces", "leave it out, add -p PrivateUsers=yes, or run it as root with --system"
+		}
+		return "the mount namespace for a sandbox setting cannot be made, or a path of it is missing", "check the paths among -p"
+	case 228:
+		return "the system call filter cannot be set", "check the SystemCall… settings among -p"
+	case 233, 238, 239, 240, 241:
+		return "a directory of a …Directory= setting cannot be made", "check those settings among -p"
+	case 243:
+		return "a credential cannot be loaded", "check the …Credential settings among -p"
+	}
+	return "", ""
+}
+
 // becomeFailed is the error of a handover that did not become the command.
 func becomeFailed(name string, s *unit.Spec, err error) error {
 	e := &unit.StartError{Unit: name, Status: statusNoRun, Detail: err.Error()}
@@ -183,6 +218,10 @@ func becomeFailed(name string, s *unit.Spec, err error) error {
 			e.Status = execStatus(be.Errno)
 		case "chdir":
 			e.Detail = s.Dir + ": " + be.Errno.Error()
+		case "setpriority":
+			e.Hints = []string{"a lower nice level than the caller's needs RLIMIT_NICE, or root"}
+		case "setuid", "setgid", "setgroups":
+			e.Hints = []string{"only root can run a job as another user or group"}
 		}
 	}
 	return e

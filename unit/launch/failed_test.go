@@ -200,3 +200,36 @@ func TestRuntimeDirIsPrivate(t *testing.T) {
 		t.Errorf("runtimeDir = %s, %v", got, err)
 	}
 }
+
+// A status of systemd's own comes with what it mostly means, and a way out.
+func TestCauseOf(t *testing.T) {
+	for _, code := range []int{200, 216, 217, 218, 225, 226, 228, 233, 238, 239, 240, 241, 243} {
+		for _, m := range []unit.Manager{unit.ManagerUser, unit.ManagerSystem} {
+			if cause, hint := causeOf(&unit.Spec{Manager: m}, code); cause == "" || hint == "" || stepName(code) == "" {
+				t.Errorf("%d of the %s manager: %q, %q", code, m, cause, hint)
+			}
+		}
+	}
+	if cause, hint := causeOf(&unit.Spec{}, 203); cause != "" || hint != "" {
+		t.Errorf("203: %q, %q", cause, hint)
+	}
+}
+
+func TestNiceOf(t *testing.T) {
+	five := 5
+	for _, c := range []struct {
+		s    unit.Spec
+		want int
+		ok   bool
+	}{
+		{unit.Spec{}, 0, false},
+		{unit.Spec{Nice: &five}, 5, true},
+		{unit.Spec{Properties: []string{"Nice=-5"}}, -5, true},
+		{unit.Spec{Nice: &five, Properties: []string{"Nice=-5", "Nice=-6"}}, -6, true},
+		{unit.Spec{Nice: &five, Properties: []string{"Nice=x"}}, 5, true},
+	} {
+		if got, ok := niceOf(&c.s); got != c.want || ok != c.ok {
+			t.Errorf("niceOf(%v) = %d, %v", c.s, got, ok)
+		}
+	}
+}

@@ -216,6 +216,11 @@ func (j *Job) adopt(ctx context.Context) error {
 // evidence is gone once the unit is unloaded.
 func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 	if lk.v.Confirmed {
+		if lk.o.Recorded == nil && j.rec.Lifetime == unit.LifetimeOwner {
+			// The unit was not empty before its recorder had written, which
+			// may have been after this look for it.
+			j.recorded(&lk.o)
+		}
 		j.noteSteps(lk)
 	}
 	rep := j.report(lk)

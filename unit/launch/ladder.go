@@ -70,6 +70,9 @@ func (j *Job) try(ctx context.Context, rung string, s *unit.Spec, io Stdio) erro
 	}
 	switch rung {
 	case verify.IsolationService:
+		if err := j.l.nice(ctx, s); err != nil {
+			return err
+		}
 		id.Manager, id.Unit = s.Manager, j.rec.Name+".service"
 		u := &service{j: j}
 		j.held = u

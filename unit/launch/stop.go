@@ -180,9 +180,16 @@ func (j *Job) note(change func(*unit.Record)) error {
 	return err
 }
 
+// update changes the record on disk, and as this process has it. A job of
+// lifetime call is its caller's, who can go on with what he knows: that
+// nothing can be written down is said at its end.
 func (j *Job) update(change func(*unit.Record)) error {
 	rec, err := j.entry.Update(false, change)
 	if err != nil {
+		if j.rec.Lifetime == unit.LifetimeCall && j.rec.Launcher == j.l.self {
+			change(j.rec)
+			return nil
+		}
 		return err
 	}
 	j.rec = rec
@@ -234,10 +241,15 @@ func (j *Job) Forward(ctx context.Context, who unit.Who, signal int) error {
 	return err
 }
 
-// noteSteps completes the record of what was done to end the job.
+// noteSteps completes the record of what was done to end the job. Where we did
+// it, it is there already.
 func (j *Job) noteSteps(lk look) {
-	if j.held != nil {
+	if j.held != nil && j.rec.Stop.By == nil {
 		j.held.noteSteps(lk)
+	}
+	if j.rec.Stop.RequestedAt == nil && j.rec.OwnerEnded(lk.o, lk.v) {
+		by := byOwner
+		j.rec.Stop.By = &by
 	}
 	if n := len(j.rec.Stop.Steps); n > 0 {
 		j.rec.Stop.Steps[n-1].Sufficed = lk.v.Tree.Empty

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -22,26 +23,32 @@ type exitRecord struct {
 	ExitCode      string    `json:"exit_code"`
 	ExitStatus    string    `json:"exit_status"`
 	ServiceResult string    `json:"service_result"`
+	OwnerGone     bool      `json:"owner_gone,omitempty"`
 	At            time.Time `json:"at"`
 }
 
 // RecordExit writes down the exit that systemd hands to ExecStopPost= in the
 // environment (systemd.exec(5): $EXIT_CODE, $EXIT_STATUS, $SERVICE_RESULT,
-// $INVOCATION_ID), in the job directory dir.
-func RecordExit(dir string, getenv func(string) string, now time.Time) error {
+// $INVOCATION_ID), in the job directory dir. gone tells whether a process has
+// ended; it is asked for the owner of a job of lifetime owner.
+func RecordExit(dir string, getenv func(string) string, gone func(unit.Process) bool, now time.Time) error {
 	e, err := OpenEntry(dir)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	return e.RecordExit(getenv, now)
+	return e.RecordExit(getenv, gone, now)
 }
 
 // RecordExit is the function of that name for an entry that is open.
-func (e *Entry) RecordExit(getenv func(string) string, at time.Time) error {
+func (e *Entry) RecordExit(getenv func(string) string, gone func(unit.Process) bool, at time.Time) error {
+	ownerGone := false
+	if rec, err := e.Record(); err == nil && rec.Lifetime == unit.LifetimeOwner { // else the exit counts all the same
+		ownerGone = gone(rec.OwnerProcess)
+	}
 	return e.write(exitFile, &exitRecord{
 		Schema: exitSchema, InvocationID: getenv("INVOCATION_ID"), ExitCode: getenv("EXIT_CODE"),
-		ExitStatus: getenv("EXIT_STATUS"), ServiceResult: getenv("SERVICE_RESULT"), At: at,
+		ExitStatus: getenv("EXIT_STATUS"), ServiceResult: getenv("SERVICE_RESULT"), OwnerGone: ownerGone, At: at,
 	}, true)
 }
 
@@ -76,7 +83,7 @@ func (e *Entry) Recorded() (*verify.Recorded, error) {
 	}
 	return &verify.Recorded{
 		InvocationID: x.InvocationID, ExitCode: x.ExitCode, ExitStatus: x.ExitStatus,
-		ServiceResult: x.ServiceResult, At: x.At,
+		ServiceResult: x.ServiceResult, OwnerGone: x.OwnerGone, At: x.At,
 	}, nil
 }
 

@@ -8,7 +8,35 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/unitward/unitward/unit"
 )
+
+// ended is a process table in which nobody but process 1 is left.
+func ended(p unit.Process) bool { return p.PID != 1 }
+
+// The recorder sees whether the owner of its job is there.
+func TestRecordExitKnowsTheOwner(t *testing.T) {
+	for _, c := range []struct {
+		lifetime unit.Lifetime
+		owner    int
+		want     bool
+	}{
+		{unit.LifetimeOwner, 7, true}, {unit.LifetimeOwner, 1, false}, {unit.LifetimeDetached, 7, false},
+	} {
+		s := fresh(t)
+		e := create(t, s, "foo")
+		if _, err := e.Update(false, func(r *unit.Record) { r.Lifetime, r.OwnerProcess.PID = c.lifetime, c.owner }); err != nil {
+			t.Fatal(err)
+		}
+		if err := RecordExit(e.Dir(), func(string) string { return "x" }, ended, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if x, err := e.Recorded(); err != nil || x.OwnerGone != c.want {
+			t.Errorf("%+v: %+v, %v", c, x, err)
+		}
+	}
+}
 
 func TestRecordExit(t *testing.T) {
 	s := fresh(t)
@@ -18,7 +46,7 @@ func TestRecordExit(t *testing.T) {
 	}
 	env := map[string]string{"INVOCATION_ID": "abc", "EXIT_CODE": "killed", "EXIT_STATUS": "TERM", "SERVICE_RESULT": "success"}
 	at := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
-	if err := RecordExit(e.Dir(), func(k string) string { return env[k] }, at); err != nil {
+	if err := RecordExit(e.Dir(), func(k string) string { return env[k] }, ended, at); err != nil {
 		t.Fatal(err)
 	}
 	x, err := e.Recorded()
@@ -28,7 +56,7 @@ func TestRecordExit(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(e.Dir(), exitFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if err := RecordExit(e.Dir()+"-gone", os.Getenv, at); err == nil {
+	if err := RecordExit(e.Dir()+"-gone", os.Getenv, ended, at); err == nil {
 		t.Error("RecordExit of a job that is gone")
 	}
 	if _, err := os.Stat(e.Dir() + "-gone"); !errors.Is(err, fs.ErrNotExist) {
