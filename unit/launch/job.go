@@ -45,12 +45,17 @@ func (l *Launcher) Open(ctx context.Context, name string) (*Job, error) {
 	if rec.Sealed != nil || j.identity().State != verify.IdentitySame {
 		return j, nil
 	}
-	if rec.Identity.Isolation == verify.IsolationService {
-		j.held = l.openService(ctx, j)
-	} else {
-		j.held = l.openKept(ctx, j)
-	}
+	j.hold(ctx)
 	return j, nil
+}
+
+// hold takes what holds the job in hand.
+func (j *Job) hold(ctx context.Context) {
+	if j.rec.Identity.Isolation == verify.IsolationService {
+		j.held = j.l.openService(ctx, j)
+	} else {
+		j.held = j.l.openKept(ctx, j)
+	}
 }
 
 // Names lists the jobs on record, sorted.

@@ -48,6 +48,9 @@ func (j *Job) Interrupt(ctx context.Context, grace time.Duration) (unit.Report, 
 }
 
 func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Report, error) {
+	if err := j.started(ctx); err != nil {
+		return j.report(j.last), err
+	}
 	rep, err := j.Look(ctx)
 	if err != nil || rep.State == unit.StateSettled {
 		return rep, err

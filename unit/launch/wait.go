@@ -53,6 +53,12 @@ func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
 	if j.rec.Sealed != nil {
 		return *j.rec.Sealed, nil
 	}
+	if err := j.started(ctx); err != nil {
+		return j.report(j.last), err
+	}
+	if j.rec.Sealed != nil {
+		return *j.rec.Sealed, nil
+	}
 	timer := time.NewTicker(tick)
 	defer timer.Stop()
 	if j.held != nil && j.held.quiet() {
@@ -81,8 +87,16 @@ func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
 				j.held.unwatch()
 			}
 		case <-timer.C:
-			if j.held != nil {
+			switch {
+			case j.starting():
+				if err := j.follow(ctx); err != nil {
+					return j.report(lk), err
+				}
+			case j.held != nil:
 				j.held.reach(ctx)
+			}
+			if j.rec.Sealed != nil {
+				return *j.rec.Sealed, nil
 			}
 		}
 	}
