@@ -61,7 +61,14 @@ func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
 	}
 	timer := time.NewTicker(tick)
 	defer timer.Stop()
-	if j.held != nil && j.held.quiet() {
+	if k, ok := j.held.(*kept); ok && k.reaper != nil {
+		// Nothing that a wait is for can come before, and it is certain to be
+		// told: no need to look at anything meanwhile.
+		select {
+		case <-ctx.Done():
+		case <-k.reaper.Exited():
+		}
+	} else if j.held != nil && j.held.quiet() {
 		changed, _ := j.held.sources(look{})
 		select {
 		case <-ctx.Done():
