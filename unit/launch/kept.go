@@ -27,6 +27,8 @@ type kept struct {
 	// wake holds at most one wake-up.
 	wake  chan struct{}
 	watch *cgroup.Watch
+	// shelter is where a keeper of its own is; nil where it stays.
+	shelter *cgroup.Shelter
 	// unwatched ends the watches over processes.
 	unwatched []func()
 }
@@ -85,6 +87,17 @@ func (k *kept) close() {
 		stop()
 	}
 	k.at.close()
+	k.leave()
+}
+
+// leave takes the keeper out of its shelter, at its end.
+func (k *kept) leave() {
+	if k.shelter != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), clearWait)
+		defer cancel()
+		k.shelter.Leave(ctx)
+		k.shelter = nil
+	}
 }
 
 // orphaned is true when neither the keeper nor the reaper of the job is there
@@ -98,6 +111,19 @@ func (k *kept) orphaned() bool {
 		return ended(rec.Launcher) && (rec.Keeper.PID == 0 || ended(rec.Keeper))
 	}
 	return ended(rec.Keeper) && ended(rec.Reaper)
+}
+
+// settling gives what comes right after the end of most main processes the time
+// to come: one look at it all is then the last.
+func (k *kept) settling(ctx context.Context) {
+	const most = 2 * time.Millisecond
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-k.reaper.Childless():
+	case <-timer.C:
+	}
 }
 
 // startPoll is how often a record is read while a job is being started.

@@ -67,6 +67,7 @@ func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
 		select {
 		case <-ctx.Done():
 		case <-k.reaper.Exited():
+			k.settling(ctx)
 		}
 	} else if j.held != nil && j.held.quiet() {
 		changed, _ := j.held.sources(look{})
