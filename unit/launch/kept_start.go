@@ -113,6 +113,9 @@ func (k *kept) prepare(s *unit.Spec, cmd *keeper.Command) error {
 		k.at = &groupPlace{k: k}
 		id.Cgroup = ownCgroup()
 		k.j.rec.Limits = notApplied(s.Limits, "a process group holds no limits")
+		if s.RequireLimits && len(s.Limits) > 0 {
+			return &unit.LimitsError{Limit: k.j.rec.Limits[0]}
+		}
 	}
 	return nil
 }
