@@ -132,7 +132,7 @@ func TestTerminalKilled(t *testing.T) {
 			t.Fatal(a)
 		}
 		exists(t, up)
-		run := w.cmd("run", "-u", "run-of-terminal", "--", "sleep", "1063")
+		run := w.cmd("run", "-u", "run-of-terminal", "--", "sh", "-c", "sleep 1063 & wait")
 		run.SysProcAttr = start.SysProcAttr
 		f := w.begin(run)
 		alive(t, "sleep", "1063")
@@ -144,8 +144,8 @@ func TestTerminalKilled(t *testing.T) {
 		touch(t, leave)
 		w.want(6, "wait", "--timeout", "15s", "of-terminal")
 		w.report("verify", "of-terminal").has("confirmed=true", "exit.code=6")
-		// Of a call nobody is left who could end it: that is seen, and a stop
-		// does.
+		// Of a call nobody is left who could end it, but for the main process,
+		// which ends with its reaper: that is seen, and a stop does.
 		r := w.report("verify", "run-of-terminal")
 		r.has("confirmed=false", "state=unknown", "tree.empty=false")
 		w.report("stop", "--grace", "1s", "run-of-terminal").has("tree.empty=true", "confirmed=false", "exit.known=false")
