@@ -86,12 +86,13 @@ func (p *Parent) tidy() {
 		return
 	}
 	defer unix.Close(base)
-	child, err := unix.Openat(base, ours, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	child, err := unix.Openat(base, ours, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
 	defer unix.Close(child)
 	if why, err := foreign(child, os.Geteuid()); why == "" && err == nil {
+		sweep(child)
 		_ = unix.Unlinkat(base, ours, unix.AT_REMOVEDIR) // refused while it holds one
 	}
 }

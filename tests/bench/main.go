@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -17,6 +18,12 @@ import (
 type peer struct {
 	name string
 	argv []string
+	// base is the peer that its ratio is to.
+	base *peer
+	// target is the most that its ratio may be; 0 is none.
+	target float64
+	// over is the most that it may take more than its base; 0 is none.
+	over time.Duration
 	took []time.Duration
 }
 
@@ -24,34 +31,106 @@ func main() {
 	n := flag.Int("n", 100, "runs of each command")
 	label := flag.String("label", "", "what the rows are about")
 	flag.Parse()
+	if err := enterScope(); err != nil {
+		fail(err)
+	}
+	if err := run(*n, *label); err != nil {
+		fail(err)
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+	os.Exit(1)
+}
+
+// enterScope puts an ordinary user's benchmark where his programs are: in a
+// scope of his own manager. From a cgroup of root's, as the rig's own, no
+// process of a user can get into another one.
+func enterScope() error {
+	const variable = "UNITWARD_BENCH_IN_SCOPE"
+	if os.Geteuid() == 0 || os.Getenv(variable) != "" {
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	path, err := exec.LookPath("systemd-run")
+	if err != nil {
+		return err
+	}
+	argv := append([]string{path, "--user", "--scope", "--collect", "--quiet", "--", self}, os.Args[1:]...)
+	return syscall.Exec(path, argv, append(os.Environ(), variable+"=1"))
+}
+
+func run(n int, label string) error {
 	manager := "--user"
 	if os.Geteuid() == 0 {
 		manager = "--system"
 	}
 	unitward := os.Getenv("UNITWARD_BIN")
+	service := &peer{name: "systemd-run --wait --pipe -q true", argv: []string{"systemd-run", manager, "--wait", "--pipe", "-q", "true"}}
+	scope := &peer{name: "systemd-run --scope -q true", argv: []string{"systemd-run", manager, "--scope", "--collect", "-q", "true"}}
+	plain := &peer{name: "fork + exec of true", argv: []string{"true"}}
 	peers := []*peer{
-		{name: "unitward run -- true", argv: []string{unitward, "run", manager, "--", "true"}},
-		{name: "systemd-run --wait --pipe -q true", argv: []string{"systemd-run", manager, "--wait", "--pipe", "-q", "true"}},
-		{name: "fork + exec of unitward --help", argv: []string{unitward, "run", "--help"}},
+		{name: "unitward run -- true", argv: []string{unitward, "run", manager, "--", "true"}, base: service},
+		service,
+		{name: "fork + exec of unitward --help", argv: []string{unitward, "run", "--help"}, base: service},
+		scope,
+		{name: "unitward run --isolation scope", argv: []string{unitward, "run", "--isolation", "scope", "--", "true"}, base: scope, target: 0.9},
+		{name: "unitward run --isolation cgroup", argv: []string{unitward, "run", "--isolation", "cgroup", "--", "true"}, base: scope, target: 0.6},
+		{name: "unitward run --isolation group", argv: []string{unitward, "run", "--isolation", "group", "--", "true"}, base: plain, over: 3 * time.Millisecond},
+		plain,
 	}
 	const warmUp = 5
-	for i := range warmUp + *n {
+	for i := range warmUp + n {
 		for _, p := range peers {
 			d, err := p.once()
 			if err != nil {
-				fmt.Fprintf(os.Stderr, "bench: cannot measure %s: %v\n", p.name, err)
-				os.Exit(1)
+				return fmt.Errorf("cannot measure %s: %w", p.name, err)
 			}
 			if i >= warmUp {
 				p.took = append(p.took, d)
 			}
 		}
 	}
-	base := quantile(peers[1].took, 50)
 	for _, p := range peers {
-		p50, p95 := quantile(p.took, 50), quantile(p.took, 95)
-		fmt.Printf("%-34s %-36s p50 %6.2f ms  p95 %6.2f ms  ratio %.2f\n", *label, p.name, ms(p50), ms(p95), float64(p50)/float64(base))
+		fmt.Printf("%-34s %s\n", label, p)
 	}
+	for _, isolation := range []string{"scope", "cgroup", "group"} {
+		m, err := keeperMemory(unitward, isolation)
+		if err != nil {
+			return fmt.Errorf("cannot measure the memory of isolation %s: %w", isolation, err)
+		}
+		fmt.Printf("%-34s %s\n", label, m)
+	}
+	return nil
+}
+
+func (p *peer) String() string {
+	p50, p95 := quantile(p.took, 50), quantile(p.took, 95)
+	s := fmt.Sprintf("%-36s p50 %6.2f ms  p95 %6.2f ms", p.name, ms(p50), ms(p95))
+	if p.base == nil {
+		return s + "  ratio 1.00"
+	}
+	base := quantile(p.base.took, 50)
+	if p.over > 0 {
+		return s + fmt.Sprintf("  over %s by %.2f ms, at most %.1f: %s", p.base.name, ms(p50-base), ms(p.over), verdict(p50-base <= p.over))
+	}
+	ratio := float64(p50) / float64(base)
+	s += fmt.Sprintf("  ratio %.2f", ratio)
+	if p.target > 0 {
+		s += fmt.Sprintf(" to %s, at most %.1f: %s", p.base.name, p.target, verdict(ratio <= p.target))
+	}
+	return s
+}
+
+func verdict(ok bool) string {
+	if ok {
+		return "reached"
+	}
+	return "MISSED"
 }
 
 func (p *peer) once() (time.Duration, error) {

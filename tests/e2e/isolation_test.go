@@ -124,7 +124,12 @@ const inScope = "UNITWARD_TEST_IN_SCOPE"
 // manager, as what is started in a desktop or by a user's service. The rig
 // itself is in a cgroup of root's, from which no process of a user can get
 // anywhere else.
-func TestUserScope(t *testing.T) {
+func TestUserScope(t *testing.T) { userScope(t, os.Getenv("UNITWARD_TEST_USER_RUN")) }
+
+// userScope runs the tests that run matches, or all but those of emulated
+// machines.
+func userScope(t *testing.T, run string) {
+	t.Helper()
 	if !inRig() || os.Geteuid() == 0 || os.Getenv(inScope) != "" {
 		t.Skip("user: it is for ordinary users of the rig")
 	}
@@ -133,7 +138,7 @@ func TestUserScope(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("systemd-run", "--user", "--scope", "--collect", "--quiet", "--", self,
-		"-test.v", "-test.timeout=10m", "-test.run="+os.Getenv("UNITWARD_TEST_USER_RUN"), "-test.skip=^TestDisturbed|^TestVM")
+		"-test.v", "-test.timeout=10m", "-test.run="+run, "-test.skip=^TestDisturbed")
 	cmd.Env = append(os.Environ(), inScope+"=1", "UNITWARD_TEST_ISOLATION="+verify.IsolationCgroup)
 	nested(t, cmd)
 }

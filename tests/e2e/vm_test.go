@@ -28,6 +28,23 @@ func newMachineWard(t *testing.T) *ward {
 	return newWard(t)
 }
 
+// inMachine is in for an emulated machine.
+func inMachine(t *testing.T, isolations []string, test func(t *testing.T, w *ward)) {
+	t.Helper()
+	if os.Getenv("UNITWARD_VM") == "" {
+		t.Skip("vm: needs an emulated machine; make test-vm has them")
+	}
+	in(t, isolations, test)
+}
+
+// TestVMUserScope is TestUserScope for an emulated machine.
+func TestVMUserScope(t *testing.T) {
+	if os.Getenv("UNITWARD_VM") == "" {
+		t.Skip("vm: needs an emulated machine; make test-vm has them")
+	}
+	userScope(t, "^TestVM")
+}
+
 // delegated says whether the manager can give a controller to its units.
 func delegated(t testing.TB, controller string) bool {
 	t.Helper()
@@ -61,30 +78,32 @@ func (w *ward) withFile(verb string, args ...string) (answer, report) {
 
 // Case 33: where memory is out, the job dies, and nothing else.
 func TestVMOOM(t *testing.T) {
-	const doubling = `x=0123456789abcdef; while :; do x=$x$x; done`
-	for _, c := range []struct {
-		name    string
-		command []string
-		exit    []string
-	}{
-		{"main", []string{"sh", "-c", doubling}, []string{"exit.signal=KILL"}},
-		{"child", []string{"sh", "-c", "sleep 3301 & sh -c '" + doubling + "'; wait"}, nil},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w := newMachineWard(t)
-			w.want(0, "start", "-u", "bystander", "--", "sleep", "3302")
-			a, r := w.withFile("run", append([]string{"--memory-max", "64M", "--require-limits", "--"}, c.command...)...)
-			if a.code != 137 && (c.exit != nil || a.code == 0 || a.code == 123) {
-				t.Errorf("want status 137 of %s", a)
-			}
-			r.has(append(c.exit, "state=settled", "reason=oom", "confirmed=true", "tree.empty=true", "exit.known=true",
-				"limits.len=1", "limits.0.name=MemoryMax", "limits.0.applied=true", "limits.0.found=67108864")...)
-			gone(t, 0, "sleep", "3301")
-			alive(t, "sleep", "3302")
-			w.report("status", "bystander").has("state=running")
-			w.want(0, "stop", "bystander")
-		})
-	}
+	inMachine(t, all[:3], func(t *testing.T, w *ward) {
+		const doubling = `x=0123456789abcdef; while :; do x=$x$x; done`
+		for _, c := range []struct {
+			name    string
+			command []string
+			exit    []string
+		}{
+			{"main", []string{"sh", "-c", doubling}, []string{"exit.signal=KILL"}},
+			{"child", []string{"sh", "-c", "sleep 3301 & sh -c '" + doubling + "'; wait"}, nil},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				w := w.again(t)
+				w.want(0, "start", "-u", "bystander", "--", "sleep", "3302")
+				a, r := w.withFile("run", append([]string{"--memory-max", "64M", "--require-limits", "--"}, c.command...)...)
+				if a.code != 137 && (c.exit != nil || a.code == 0 || a.code == 123) {
+					t.Errorf("want status 137 of %s", a)
+				}
+				r.has(append(c.exit, "state=settled", "reason=oom", "confirmed=true", "tree.empty=true", "exit.known=true",
+					"limits.len=1", "limits.0.name=MemoryMax", "limits.0.applied=true", "limits.0.found=67108864")...)
+				gone(t, 0, "sleep", "3301")
+				alive(t, "sleep", "3302")
+				w.report("status", "bystander").has("state=running")
+				w.want(0, "stop", "bystander")
+			})
+		}
+	})
 }
 
 // A fork bomb: every process becomes two, for ever.
@@ -92,50 +111,52 @@ const bomb = `f() { f | f & }; f; exec sleep 3501`
 
 // Case 35: a fork bomb stays within its limit, and is ended.
 func TestVMTasks(t *testing.T) {
-	limited := []string{"limits.0.name=TasksMax", "limits.0.applied=true", "limits.0.found=64"}
-	ended := append([]string{"state=settled", "confirmed=true", "tree.empty=true"}, limited...)
-	t.Run("timeout", func(t *testing.T) {
-		w := newMachineWard(t)
-		a, r := w.withFile("run", "--tasks-max", "64", "--require-limits", "--timeout", "1s", "--grace", "1s", "--", "bash", "-c", bomb)
-		if a.code != 124 {
-			t.Errorf("want status 124 of %s", a)
-		}
-		r.has(append(ended, "reason=timeout")...)
-		gone(t, 0, "sleep", "3501")
-		gone(t, 0, "bash", "-c", bomb)
-	})
-	t.Run("leftovers", func(t *testing.T) {
-		w := newMachineWard(t)
-		bomb := strings.ReplaceAll(bomb, "exec sleep 3501", "exit 3")
-		a, r := w.withFile("run", "--tasks-max", "64", "--grace", "1s", "--", "bash", "-c", bomb)
-		if a.code != 3 {
-			t.Errorf("want status 3 of %s", a)
-		}
-		r.has("state=settled", "confirmed=true", "tree.empty=true", "exit.code=3", "limits.0.name=TasksMax", "limits.0.applied=true")
-		// The main process may be gone before the file can be read.
-		if found := r.get("limits.0.found"); found != "64" && found != "not read: the job ended first" {
-			t.Errorf("limits.0.found is %q", found)
-		}
-		gone(t, 0, "bash", "-c", bomb)
-	})
-	t.Run("stop", func(t *testing.T) {
-		w := newMachineWard(t)
-		bomb := "trap '' TERM; " + bomb
-		w.want(0, "start", "-u", "bomb", "--tasks-max", "64", "--grace", "30s", "--", "bash", "-c", bomb)
-		r := w.report("status", "bomb")
-		r.has(append(limited, "state=running")...)
-		// The kernel counts the forks that it refused.
-		if !eventually(func() bool {
-			return strings.HasPrefix(cgroupFile(r, "pids.events"), "max ") && cgroupFile(r, "pids.events") != "max 0"
-		}) {
-			t.Fatalf("the bomb does not reach its limit: pids.current %s, pids.events %s", cgroupFile(r, "pids.current"), cgroupFile(r, "pids.events"))
-		}
-		if n, err := strconv.Atoi(cgroupFile(r, "pids.current")); err != nil || n > 64 {
-			t.Errorf("%d tasks, want 64 at most (%v)", n, err)
-		}
-		w.report("stop", "--grace", "1s", "bomb").has(append(ended, "reason=cancelled", "stop.steps.1.action=KILL")...)
-		gone(t, 0, "bash", "-c", bomb)
-		w.want(0, "verify", "bomb")
+	inMachine(t, all[:3], func(t *testing.T, w *ward) {
+		limited := []string{"limits.0.name=TasksMax", "limits.0.applied=true", "limits.0.found=64"}
+		ended := append([]string{"state=settled", "confirmed=true", "tree.empty=true"}, limited...)
+		t.Run("timeout", func(t *testing.T) {
+			w := w.again(t)
+			a, r := w.withFile("run", "--tasks-max", "64", "--require-limits", "--timeout", "1s", "--grace", "1s", "--", "bash", "-c", bomb)
+			if a.code != 124 {
+				t.Errorf("want status 124 of %s", a)
+			}
+			r.has(append(ended, "reason=timeout")...)
+			gone(t, 0, "sleep", "3501")
+			gone(t, 0, "bash", "-c", bomb)
+		})
+		t.Run("leftovers", func(t *testing.T) {
+			w := w.again(t)
+			bomb := strings.ReplaceAll(bomb, "exec sleep 3501", "exit 3")
+			a, r := w.withFile("run", "--tasks-max", "64", "--grace", "1s", "--", "bash", "-c", bomb)
+			if a.code != 3 {
+				t.Errorf("want status 3 of %s", a)
+			}
+			r.has("state=settled", "confirmed=true", "tree.empty=true", "exit.code=3", "limits.0.name=TasksMax", "limits.0.applied=true")
+			// The main process may be gone before the file can be read.
+			if found := r.get("limits.0.found"); found != "64" && found != "not read: the job ended first" {
+				t.Errorf("limits.0.found is %q", found)
+			}
+			gone(t, 0, "bash", "-c", bomb)
+		})
+		t.Run("stop", func(t *testing.T) {
+			w := w.again(t)
+			bomb := "trap '' TERM; " + bomb
+			w.want(0, "start", "-u", "bomb", "--tasks-max", "64", "--grace", "30s", "--", "bash", "-c", bomb)
+			r := w.report("status", "bomb")
+			r.has(append(limited, "state=running")...)
+			// The kernel counts the forks that it refused.
+			if !eventually(func() bool {
+				return strings.HasPrefix(cgroupFile(r, "pids.events"), "max ") && cgroupFile(r, "pids.events") != "max 0"
+			}) {
+				t.Fatalf("the bomb does not reach its limit: pids.current %s, pids.events %s", cgroupFile(r, "pids.current"), cgroupFile(r, "pids.events"))
+			}
+			if n, err := strconv.Atoi(cgroupFile(r, "pids.current")); err != nil || n > 64 {
+				t.Errorf("%d tasks, want 64 at most (%v)", n, err)
+			}
+			w.report("stop", "--grace", "1s", "bomb").has(append(ended, "reason=cancelled", "stop.steps.1.action=KILL")...)
+			gone(t, 0, "bash", "-c", bomb)
+			w.want(0, "verify", "bomb")
+		})
 	})
 }
 
@@ -159,18 +180,19 @@ func TestVMStorm(t *testing.T) {
 
 // TERM is ignored by all: KILL ends them, with cgroup.kill or without.
 func TestVMStubborn(t *testing.T) {
-	w := newMachineWard(t)
-	const stubborn = `trap '' TERM; (trap '' TERM; while :; do sleep 3503; done) & setsid sleep 3504 & while :; do sleep 3503; done`
-	w.want(0, "start", "-u", "stubborn", "--", "bash", "-c", stubborn)
-	alive(t, "sleep", "3504")
-	if !eventually(func() bool { return len(processes([]string{"sleep", "3503"})) == 2 }) {
-		t.Fatal("the job is not up")
-	}
-	w.report("stop", "--grace", "300ms", "stubborn").has("state=settled", "confirmed=true", "exit.signal=KILL",
-		"stop.steps.len=2", "stop.steps.1.action=KILL", "stop.steps.1.sufficed=true")
-	gone(t, 0, "sleep", "3503")
-	gone(t, 0, "sleep", "3504")
-	gone(t, 0, "bash", "-c", stubborn)
+	inMachine(t, all, func(t *testing.T, w *ward) {
+		const stubborn = `trap '' TERM; (trap '' TERM; while :; do sleep 3503; done) & setsid sleep 3504 & while :; do sleep 3503; done`
+		w.want(0, "start", "-u", "stubborn", "--", "bash", "-c", stubborn)
+		alive(t, "sleep", "3504")
+		if !eventually(func() bool { return len(processes([]string{"sleep", "3503"})) == 2 }) {
+			t.Fatal("the job is not up")
+		}
+		w.report("stop", "--grace", "300ms", "stubborn").has("state=settled", "confirmed=true", "exit.signal=KILL",
+			"stop.steps.len=2", "stop.steps.1.action=KILL", "stop.steps.1.sufficed=true")
+		gone(t, 0, "sleep", "3503")
+		gone(t, 0, "sleep", "3504")
+		gone(t, 0, "bash", "-c", stubborn)
+	})
 }
 
 // Limits that hold are read back from the kernel; one whose controller the

@@ -61,16 +61,21 @@ func (l *Launcher) Open(ctx context.Context, name string) (*Job, error) {
 	if rec.Sealed != nil || j.identity().State != verify.IdentitySame {
 		return j, nil
 	}
-	if rec.Identity.Isolation == verify.IsolationService {
+	j.hold(ctx)
+	return j, nil
+}
+
+// hold takes what holds the job in hand.
+func (j *Job) hold(ctx context.Context) {
+	if j.rec.Identity.Isolation == verify.IsolationService {
 		opened, cancel := context.WithTimeout(ctx, openWait)
 		defer cancel()
-		j.held = l.openService(opened, j)
-	} else {
-		opened, cancel := context.WithTimeout(ctx, lookWait)
-		defer cancel()
-		j.held = l.openKept(opened, j)
+		j.held = j.l.openService(opened, j)
+		return
 	}
-	return j, nil
+	opened, cancel := context.WithTimeout(ctx, lookWait)
+	defer cancel()
+	j.held = j.l.openKept(opened, j)
 }
 
 // Names lists the jobs on record, sorted.

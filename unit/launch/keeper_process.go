@@ -22,6 +22,9 @@ const KeepVerb = "_keep"
 const (
 	// spawnTimeout bounds a start by a keeper of its own.
 	spawnTimeout = startTimeout
+	// restAfter is when a keeper gives back the memory that its start took:
+	// most jobs have ended by then.
+	restAfter = 500 * time.Millisecond
 	// maxOrder bounds what a keeper is told: arguments and environment are at
 	// most 6 MiB (execve(2)), and base64 makes a third more of them.
 	maxOrder = 16 << 20
@@ -193,6 +196,9 @@ func RunKeeper(stateDir, self string, uid int) error {
 		return err
 	}
 	defer j.Close()
+	o, b = order{}, nil // up to 6 MiB, and read
+	resting := time.AfterFunc(restAfter, keeper.Rest)
+	defer resting.Stop()
 	return j.attendAlone()
 }
 

@@ -30,6 +30,8 @@ type kept struct {
 	// wake holds at most one wake-up.
 	wake  chan struct{}
 	watch *cgroup.Watch
+	// shelter is where a keeper of its own is; nil where it stays.
+	shelter *cgroup.Shelter
 	// unwatched ends the watches over processes.
 	unwatched []func()
 }
@@ -91,6 +93,17 @@ func (k *kept) close() {
 		stop()
 	}
 	k.at.close()
+	k.leave()
+}
+
+// leave takes the keeper out of its shelter, at its end.
+func (k *kept) leave() {
+	if k.shelter != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), clearWait)
+		defer cancel()
+		k.shelter.Leave(ctx)
+		k.shelter = nil
+	}
 }
 
 // orphaned is true when neither the keeper nor the reaper of the job is there
@@ -104,6 +117,60 @@ func (k *kept) orphaned() bool {
 		return ended(rec.Launcher) && (rec.Keeper.PID == 0 || ended(rec.Keeper))
 	}
 	return ended(rec.Keeper) && ended(rec.Reaper)
+}
+
+// settling gives what comes right after the end of most main processes the time
+// to come: one look at it all is then the last.
+func (k *kept) settling(ctx context.Context) {
+	const most = 2 * time.Millisecond
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-k.reaper.Childless():
+	case <-timer.C:
+	}
+}
+
+// startPoll is how often a record is read while a job is being started.
+const startPoll = 5 * time.Millisecond
+
+// starting is true for a job that another process is starting: neither its main
+// process nor its isolation need be known yet.
+func (j *Job) starting() bool {
+	k, ok := j.held.(*kept)
+	return ok && k.reaper == nil && j.rec.Sealed == nil && j.rec.Identity.PID == 0
+}
+
+// follow reads the record of such a job again, and takes it in hand anew where
+// it tells more.
+func (j *Job) follow(ctx context.Context) error {
+	rec, err := j.entry.Record()
+	if err != nil {
+		return err
+	}
+	was := j.rec.Identity
+	j.rec = rec
+	if rec.Sealed == nil && (rec.Identity.PID != was.PID || rec.Identity.Isolation != was.Isolation) {
+		j.held.close()
+		j.hold(ctx)
+	}
+	return j.adopt(ctx)
+}
+
+// started waits until who starts the job has done so, or is known to be dead.
+func (j *Job) started(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, killWait)
+	defer cancel()
+	for j.starting() && bounded.Err() == nil {
+		if err := j.follow(ctx); err != nil {
+			return err
+		}
+		if j.starting() {
+			wallClock{}.Sleep(bounded, startPoll)
+		}
+	}
+	return ctx.Err()
 }
 
 // ended is true when a process is gone, or is one that nobody reaps.
@@ -243,14 +310,20 @@ func (k *kept) actable(op string, lk look) error {
 func (k *kept) terminate(ctx context.Context, signal int, _ time.Duration) (string, error) {
 	how, err := k.at.send(ctx, signal)
 	var ended *unit.EndedError
-	if errors.As(err, &ended) {
+	var denied *unit.AccessError
+	switch {
+	case errors.As(err, &ended):
 		return "nobody was left", nil
+	case errors.As(err, &denied):
+		// Of another user's process: the others have it, and KILL goes another
+		// way.
+		return how + ", and not all could be reached: " + err.Error(), nil
 	}
 	if err == nil && signal != int(unix.SIGCONT) {
 		// Whoever is stopped or frozen is to heed it now.
 		err = k.at.resume(ctx)
 	}
-	if errors.As(err, &ended) {
+	if errors.As(err, &ended) || errors.As(err, &denied) {
 		err = nil
 	}
 	return how, err

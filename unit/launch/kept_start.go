@@ -118,10 +118,18 @@ func (k *kept) prepare(s *unit.Spec, cmd *keeper.Command) error {
 		return k.prepareCgroup(s, cmd)
 	case verify.IsolationScope:
 		k.at = &scopePlace{j: k.j}
+		if h := k.j.l.hierarchy(); h != nil {
+			if parent, err := h.FindParent(""); err == nil {
+				k.takeShelter(parent)
+			}
+		}
 	case verify.IsolationGroup:
 		k.at = &groupPlace{k: k}
 		id.Cgroup = ownCgroup()
 		k.j.rec.Limits = notApplied(s.Limits, "a process group holds no limits")
+		if s.RequireLimits && len(s.Limits) > 0 {
+			return &unit.LimitsError{Limit: k.j.rec.Limits[0]}
+		}
 	}
 	return nil
 }
@@ -139,6 +147,7 @@ func (k *kept) prepareCgroup(s *unit.Spec, cmd *keeper.Command) error {
 	if err != nil {
 		return err
 	}
+	k.takeShelter(parent)
 	// Known before it is there: a start that is cut off leaves a record that
 	// leads to it.
 	id := &k.j.rec.Identity
@@ -170,6 +179,14 @@ func (k *kept) prepareCgroup(s *unit.Spec, cmd *keeper.Command) error {
 	cmd.CgroupHolder, cmd.CgroupName = u.Holder()
 	cmd.CgroupInode = u.Inode
 	return nil
+}
+
+// takeShelter lets a keeper of its own outlive the cgroup of its launcher, where
+// it can.
+func (k *kept) takeShelter(parent *cgroup.Parent) {
+	if k.j.rec.Launcher != k.j.l.self {
+		k.shelter, _ = parent.Shelter(k.j.rec.Name) // it stays where it is, else
+	}
 }
 
 // execute records who the job is and lets its main process become the
@@ -242,6 +259,7 @@ func (k *kept) undo() {
 	if k.at != nil {
 		k.at.close()
 	}
+	k.leave()
 }
 
 // forkFailed turns the error of a fork into that of the isolation or of the

@@ -23,6 +23,9 @@ func (j *Job) Resume(ctx context.Context) error {
 // act looks at the job and does something to it when it is still the one
 // that was recorded.
 func (j *Job) act(ctx context.Context, op string, do func(backend) error) error {
+	if err := j.started(ctx); err != nil {
+		return err
+	}
 	if j.rec.Sealed == nil {
 		if j.held != nil {
 			reached, cancel := context.WithTimeout(ctx, actWait)

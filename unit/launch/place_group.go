@@ -45,15 +45,13 @@ func (p *groupPlace) look(_ context.Context, lk *look) {
 		return
 	}
 	o := &lk.o
-	// The main process is whom all others are known by, until its end is known.
-	// That it leads a group is not, before its exec.
-	var other *group.MismatchError
-	if o.Kept == nil || !o.Kept.Exited {
-		if err := p.owned().Check(); errors.As(err, &other) && (other.Field == "start time" || other.Field == "pid namespace") &&
-			o.Identity.State == verify.IdentitySame {
-			o.Identity = verify.Identity{State: verify.IdentityChanged, Detail: other.Error()}
-			return
-		}
+	if p.k.reaper != nil {
+		p.lookBelow(o)
+		return
+	}
+	if why := p.mistaken(o); why != "" {
+		o.Identity = verify.Identity{State: verify.IdentityChanged, Detail: why}
+		return
 	}
 	o.Group = p.owned().Look()
 	if o.KeeperGone {
@@ -73,6 +71,37 @@ func (p *groupPlace) look(_ context.Context, lk *look) {
 			}
 		}
 	}
+}
+
+// lookBelow is the look of the job's own keeper, to which its reaper says when
+// nothing is left: until then its children are all there is to see.
+func (p *groupPlace) lookBelow(o *verify.Observation) {
+	if o.Kept != nil && o.Kept.Childless {
+		return
+	}
+	for _, d := range p.descendants() {
+		if m, ok := describeProcess(d); ok {
+			o.Group.Members = append(o.Group.Members, m)
+			o.Group.State, o.Group.PGID = verify.GroupPopulated, p.k.j.rec.Identity.PID
+		}
+	}
+}
+
+// mistaken says what shows that the recorded number is another process's, or is
+// one of another pid namespace; empty when nothing does. All others are known
+// by the main process, until its end is known.
+func (p *groupPlace) mistaken(o *verify.Observation) string {
+	id := p.k.j.rec.Identity
+	if o.Kept != nil && o.Kept.Exited || o.Identity.State != verify.IdentitySame {
+		return ""
+	}
+	if here := pidNamespace(); here != id.PIDNamespace {
+		return fmt.Sprintf("the pid namespace is %d, recorded was %d", here, id.PIDNamespace)
+	}
+	if s, err := proc.Root.Stat(id.PID); err == nil && s.StartTime != id.StartTime {
+		return fmt.Sprintf("process %d started at %d, recorded was %d", id.PID, s.StartTime, id.StartTime)
+	}
+	return ""
 }
 
 // describeProcess says what a process is; ok is false when it has ended.

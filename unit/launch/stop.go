@@ -53,6 +53,9 @@ func (j *Job) Interrupt(ctx context.Context, grace time.Duration) (unit.Report, 
 }
 
 func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Report, error) {
+	if err := j.started(ctx); err != nil {
+		return j.report(j.last), err
+	}
 	rep, err := j.look(ctx, actWait)
 	if err != nil || rep.State == unit.StateSettled {
 		return rep, err

@@ -61,11 +61,25 @@ func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
 	if j.rec.Sealed != nil {
 		return *j.rec.Sealed, nil
 	}
+	if err := j.started(ctx); err != nil {
+		return j.report(j.last), err
+	}
+	if j.rec.Sealed != nil {
+		return *j.rec.Sealed, nil
+	}
 	var alone time.Time
 	hurried := false
 	timer := time.NewTicker(tick)
 	defer timer.Stop()
-	if j.held != nil && j.held.quiet() {
+	if k, ok := j.held.(*kept); ok && k.reaper != nil {
+		// Nothing that a wait is for can come before, and it is certain to be
+		// told: no need to look at anything meanwhile.
+		select {
+		case <-ctx.Done():
+		case <-k.reaper.Exited():
+			k.settling(ctx)
+		}
+	} else if j.held != nil && j.held.quiet() {
 		changed, _ := j.held.sources(look{})
 		select {
 		case <-ctx.Done():
@@ -103,7 +117,17 @@ func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
 				j.held.unwatch()
 			}
 		case <-timer.C:
-			j.reach(ctx)
+			switch {
+			case j.starting():
+				if err := j.follow(ctx); err != nil {
+					return j.report(lk), err
+				}
+			default:
+				j.reach(ctx)
+			}
+			if j.rec.Sealed != nil {
+				return *j.rec.Sealed, nil
+			}
 		}
 	}
 }
