@@ -27,6 +27,21 @@ type exitRecord struct {
 // RecordExit writes down the exit that systemd hands to ExecStopPost= in the
 // environment (systemd.exec(5): $EXIT_CODE, $EXIT_STATUS, $SERVICE_RESULT,
 // $INVOCATION_ID), in the job directory dir.
+//
+// The recorder is found by its path when the job ends. After an upgrade that is
+// another version than the one that started the job, and that one may still
+// look: a foreground call, a keeper, a server. So what one version has written
+// every other of the same schema reads, the older by the newer and the newer by
+// the older. That holds for
+//   - the arguments of the hidden verbs (launch.RecordVerb, BecomeVerb,
+//     KeepVerb), and what a keeper and a handover are told: nothing of it goes,
+//     and what is added may be absent;
+//   - the names and places of files in a job's directory;
+//   - job.json, exit.json and reports: fields are only added. A process that
+//     does not know a field drops it when it writes the record anew: what may
+//     not be lost needs a new schema, which older versions refuse.
+//
+// A recorder reads no record: it depends on the directory alone.
 func RecordExit(dir string, getenv func(string) string, now time.Time) error {
 	s, err := os.OpenRoot(filepath.Dir(dir))
 	if err != nil {
