@@ -10,9 +10,9 @@ NFPM     ?= github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
 
 # What is built is named by the repository, where there is one. An empty VERSION
 # is the tag's, or one between the changelog's newest entry and the next.
-VERSION  ?=
-TAG      ?= $(shell git tag --points-at HEAD 'v*' 2>/dev/null | tail -n 1)
-COMMIT   ?= $(shell git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null)
+VERSION  =
+TAG      = $(shell git tag --points-at HEAD 'v*' 2>/dev/null | tail -n 1)
+COMMIT   = $(shell git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null)
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
 
 PACKAGES ?= build/packages

@@ -49,7 +49,7 @@ func cmdTest(ctx context.Context, args []string) (int, error) {
 	defer leave()
 	var r report
 	err = r.machines(ctx, o)
-	enforce(r.Runs)
+	enforce(r.Runs, machineSkips...)
 	return r.finish(ctx, o, err)
 }
 
@@ -65,13 +65,15 @@ func cmdAll(ctx context.Context, args []string) (int, error) {
 	}
 	defer leave()
 	var r report
+	r.packages(ctx, &o)
 	note("unit tests")
 	unit, err := runUnit(ctx, o)
 	if err != nil {
 		return 1, err
 	}
+	enforce(unit, packageSkip)
 	err = r.machines(ctx, o)
-	enforce(r.Runs) // before the unit tests join: what they skip runs elsewhere
+	enforce(r.Runs, machineSkips...) // before the unit tests join: what they skip runs elsewhere
 	r.lost(dropMoved(unit, r.Runs))
 	r.Runs = append(unit, r.Runs...)
 	return r.finish(ctx, o, err)
@@ -115,6 +117,7 @@ func (r *report) machines(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	r.packagesForMachines(ctx, st, &o)
 	if len(st.Binaries) == 0 {
 		r.NotRun = append(r.NotRun, "the rig: no package has tests for it")
 		return nil

@@ -15,6 +15,10 @@ var tools = map[string]string{
 	"mmdebstrap":         "mmdebstrap",
 	"qemu-system-x86_64": "qemu-system-x86",
 	"dpkg-deb":           "dpkg",
+	"make":               "make",
+	"lintian":            "lintian",
+	"rpmlint":            "rpmlint",
+	"mandoc":             "mandoc",
 }
 
 var installing sync.Mutex

@@ -13,12 +13,12 @@ func isRequired(what string) bool {
 }
 
 // enforce turns the skips that UNITWARD_REQUIRE forbids into failures: those
-// whose reason begins with the name of what is required.
-func enforce(runs []testRun) {
+// whose reason begins with one of names that is required.
+func enforce(runs []testRun, names ...string) {
 	for _, r := range runs {
 		for i, o := range r.Outcomes {
 			what, _, _ := strings.Cut(o.Reason(), ":")
-			if o.Action == "skip" && slices.Contains([]string{"rig", "vm"}, what) && isRequired(what) {
+			if o.Action == "skip" && slices.Contains(names, what) && isRequired(what) {
 				r.Outcomes[i].Action = "fail"
 				r.Outcomes[i].Output += "a skip, and UNITWARD_REQUIRE has " + what + "\n"
 			}

@@ -29,6 +29,7 @@ type options struct {
 	width    int // machines at a time
 	cover    bool
 	out      string // where the logs go
+	built    string // where the packages are; empty where none were built
 }
 
 // testEnv is what tests see in every machine.
@@ -75,8 +76,14 @@ func runSuite(ctx context.Context, s Suite, st *stage, o options) (runs []testRu
 				if err := ctx.Err(); err != nil {
 					return runs, context.Cause(ctx)
 				}
-				if p.only != "" && b.Dir != p.only {
+				if !p.takes(b, user) {
 					continue
+				}
+				if b.Dir == packageTests {
+					if err := copyPackages(ctx, m, o.built); err != nil {
+						runs = append(runs, testRun{Where: s.String(), User: user, Package: b.Dir, Err: err})
+						continue
+					}
 				}
 				r := runBinary(ctx, m, user, b, st, o, p)
 				failed = failed || r.count().failed > 0
@@ -99,8 +106,19 @@ type pass struct {
 	run, skip string
 	// only is the one package that has tests for the pass; empty is all.
 	only string
+	// any takes in the packages that have a pass of their own.
+	any bool
 	// log is put before the names of the logs.
 	log string
+}
+
+// takes says whether the pass runs a test binary as a user. What installs and
+// removes packages is for root alone, and comes by itself.
+func (p pass) takes(b testBinary, user string) bool {
+	if b.Dir == packageTests {
+		return user == "root" && (p.only == packageTests || p.any)
+	}
+	return p.only == "" || p.only == b.Dir
 }
 
 // disturbing tests end brokers and managers. What such a machine is like
@@ -114,10 +132,11 @@ const (
 
 func passes(o options) []pass {
 	if o.run != "" {
-		return []pass{{users: users, run: o.run}}
+		return []pass{{users: users, run: o.run, any: true}}
 	}
 	return []pass{
 		{users: users, skip: "^TestVM|" + disturbing}, // TestVM is for the emulated machines
+		{users: []string{"root"}, run: "^TestInstalled", only: packageTests},
 		{users: []string{"tester"}, run: disturbing, only: "tests/e2e", log: "disturbed-"},
 		{users: []string{"root"}, run: disturbingManagers, only: "tests/e2e", log: "managers-"},
 		{users: []string{"root"}, run: disturbing, skip: disturbingManagers, only: "tests/e2e", log: "disturbed-"},

@@ -31,6 +31,22 @@ type exitRecord struct {
 // environment (systemd.exec(5): $EXIT_CODE, $EXIT_STATUS, $SERVICE_RESULT,
 // $INVOCATION_ID), in the job directory dir. gone tells whether a process has
 // ended; it is asked for the owner of a job of lifetime owner.
+//
+// The recorder is found by its path when the job ends. After an upgrade that is
+// another version than the one that started the job, and that one may still
+// look: a foreground call, a keeper, a server. So what one version has written
+// every other of the same schema reads, the older by the newer and the newer by
+// the older. That holds for
+//   - the arguments of the hidden verbs (launch.RecordVerb, BecomeVerb,
+//     TendVerb, KeepVerb), and what a keeper and a handover are told: nothing of
+//     it goes, and what is added may be absent;
+//   - the names and places of files in a job's directory;
+//   - job.json, exit.json and reports: fields are only added. A process that
+//     does not know a field drops it when it writes the record anew: what may
+//     not be lost needs a new schema, which older versions refuse.
+//
+// A recorder does without the record: an exit counts also where that cannot be
+// read.
 func RecordExit(dir string, getenv func(string) string, gone func(unit.Process) bool, now time.Time) error {
 	e, err := OpenEntry(dir)
 	if err != nil {

@@ -1,0 +1,74 @@
+package packages
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// needTool ends a test whose checker is not there.
+func needTool(t *testing.T, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		t.Skipf("packages: needs %s", name)
+	}
+}
+
+func TestLintian(t *testing.T) {
+	debs := files(t, built(t, "first"), "*.deb", 2)
+	needTool(t, "lintian")
+	args := append([]string{"lintian", "-I", "--pedantic", "--fail-on", "none", "--allow-root"}, debs...)
+	if out := tool(t, args...); out != "" {
+		t.Errorf("lintian says:\n%s", out)
+	}
+}
+
+func TestRpmlint(t *testing.T) {
+	rpms := files(t, built(t, "first"), "*.rpm", 2)
+	needTool(t, "rpmlint")
+	args := append([]string{"rpmlint", "-c", "../../packaging/rpm/rpmlint.toml"}, rpms...)
+	out := tool(t, args...)
+	if !strings.Contains(out, "2 packages and 0 specfiles checked; 0 errors, 0 warnings") {
+		t.Errorf("rpmlint says:\n%s", out)
+	}
+}
+
+// mandoc has nothing to say, but that it does not know pages which are not
+// installed here; which pages there are, a test of the command line knows.
+func TestMandoc(t *testing.T) {
+	root := unpack(t, "amd64")
+	needTool(t, "mandoc")
+	pages := 0
+	for _, section := range []string{"1", "5", "7"} {
+		found, err := filepath.Glob(filepath.Join(root, "usr/share/man/man"+section+"/*."+section+".gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range found {
+			pages++
+			cmd := exec.Command("mandoc", "-Tlint", page)
+			out, _ := cmd.Output() // its status is what it has to say
+			for line := range strings.Lines(string(out)) {
+				if !strings.Contains(line, "STYLE: referenced manual not found:") {
+					t.Error(strings.TrimSpace(strings.TrimPrefix(line, "mandoc: "+root)))
+				}
+			}
+		}
+	}
+	if pages < 15 {
+		t.Errorf("%d pages were found", pages)
+	}
+}
+
+// A shell parses what it is to read.
+func TestCompletionsParse(t *testing.T) {
+	root := unpack(t, "amd64")
+	script := filepath.Join(root, "usr/share/bash-completion/completions/unitward")
+	tool(t, "bash", "-n", script)
+	b, err := os.ReadFile(filepath.Join(root, "usr/share/zsh/vendor-completions/_unitward"))
+	if err != nil || !strings.HasPrefix(string(b), "#compdef unitward\n") {
+		t.Errorf("_unitward begins with %.20q, %v", b, err)
+	}
+}
