@@ -113,7 +113,7 @@ func TestVerbsEverywhere(t *testing.T) {
 		pattern string
 		text    string
 	}{
-		"the help":       {`(?m)^  ([a-z]+) +[A-Z]`, help},
+		"the help":       {`(?m)^  ([a-z]+) {2,}[A-Z]`, help},
 		"the page":       {`(?m)^\.It (?:Xr unitward-([a-z]+) 1|Cm (help) .*)$`, string(pages["unitward.1"])},
 		"the completion": {`(?m)^([a-z]+)$`, proposed},
 	} {

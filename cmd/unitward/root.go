@@ -1,10 +1,8 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,7 +51,6 @@ func (a *app) verbs() map[string]func() *cobra.Command {
 // root is the command line's top. A verb that comes first is all that is made:
 // making the others takes longer than running one of them.
 func (a *app) root(args []string) *cobra.Command {
-	version := false
 	root := &cobra.Command{
 		Use:   "unitward VERB",
 		Short: "Run jobs as systemd units, and prove when they have ended",
@@ -64,23 +61,16 @@ func (a *app) root(args []string) *cobra.Command {
 		SilenceUsage:          true,
 		PersistentPreRunE:     func(cmd *cobra.Command, _ []string) error { return checkValues(cmd) },
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && version {
-				return nil
-			}
 			if len(args) > 0 {
 				return &usageError{"cannot run the verb " + quote(args[0]) + ": there is none of that name", "unitward --help lists them; a command to run goes after: unitward run --"}
 			}
 			return &usageError{"cannot do anything: no verb was given", "unitward --help lists them"}
 		},
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(a.Out, "unitward", versionOf(debug.ReadBuildInfo()))
-			return err
-		},
+		RunE: func(*cobra.Command, []string) error { return nil },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(a.helpCommand())
-	root.Flags().BoolVar(&version, "version", false, "print the version")
 	root.PersistentFlags().StringVar(&a.stateDir, "state-dir", "", "keep records in `DIR` (default $UNITWARD_STATE_DIR, or by user)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON, and an error as JSON too")
 	verbs := a.verbs()
@@ -114,30 +104,10 @@ func (a *app) helpCommand() *cobra.Command {
 				return &usageError{"cannot help with " + quote(strings.Join(args, " ")) + ": there is no such verb", "unitward --help lists them"}
 			}
 			verb.InitDefaultHelpFlag()
+			verb.InitDefaultVersionFlag()
 			return verb.Help()
 		},
 	}
-}
-
-// versionOf is the version that the Go command wrote down: a module's, or the
-// revision that was built.
-func versionOf(info *debug.BuildInfo, ok bool) string {
-	if !ok {
-		return "of an unknown version"
-	}
-	version := info.Main.Version
-	if version == "" {
-		version = "(devel)"
-	}
-	if version != "(devel)" {
-		return version
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return version + " " + s.Value
-		}
-	}
-	return version
 }
 
 // launcher opens the state directory. The caller closes it.

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -206,25 +205,6 @@ func TestEmptyValues(t *testing.T) {
 	}
 	if exists(state) {
 		t.Error("a mistake left something")
-	}
-}
-
-func TestVersion(t *testing.T) {
-	alone(t)
-	if status, out, errs := do(t, "--version"); status != 0 || errs != "" || !strings.HasPrefix(out, "unitward ") || strings.Count(out, "\n") != 1 {
-		t.Errorf("--version: %d, %q, %q", status, out, errs)
-	}
-	for want, info := range map[string]*debug.BuildInfo{
-		"v1.2.3":     {Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}}},
-		"(devel) ab": {Main: debug.Module{Version: "(devel)"}, Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "ab"}}},
-		"(devel)":    {},
-	} {
-		if got := versionOf(info, true); got != want {
-			t.Errorf("versionOf = %q, want %q", got, want)
-		}
-	}
-	if got := versionOf(nil, false); got == "" {
-		t.Error("no build info, no version")
 	}
 }
 
