@@ -248,7 +248,7 @@ func TestReadWhileItRotates(t *testing.T) {
 }
 
 func TestFollow(t *testing.T) {
-	for _, silent := range []bool{false, true} {
+	for _, silent := range []bool{silentSplice(), true} {
 		before := descriptors(t)
 		dir := t.TempDir()
 		out, outW := pipe(t)
