@@ -148,9 +148,9 @@ func (c *Client) retire(l *link) {
 	c.retired = l
 	c.mu.Unlock()
 	if old != nil {
-		old.wire.Close()
+		_ = old.wire.Close()
 	}
-	time.AfterFunc(callTimeout, func() { l.wire.Close() })
+	time.AfterFunc(callTimeout, func() { _ = l.wire.Close() })
 }
 
 // places are the addresses to connect to again: buses only, or the private
@@ -206,7 +206,7 @@ func (c *Client) Close() error {
 	c.closed = true
 	close(c.done)
 	if c.retired != nil {
-		c.retired.wire.Close()
+		_ = c.retired.wire.Close()
 	}
 	return c.link.wire.Close()
 }

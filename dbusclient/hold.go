@@ -96,7 +96,7 @@ func (c *Client) install(ctx context.Context, l *link) bool {
 	c.mu.Unlock()
 	c.holds.Unlock()
 	if closed {
-		l.wire.Close()
+		_ = l.wire.Close()
 		return false
 	}
 	_ = l.wire.flush()

@@ -161,11 +161,13 @@ func (j *Job) look(ctx context.Context, wait time.Duration) (unit.Report, error)
 	if j.rec.Sealed != nil {
 		return *j.rec.Sealed, nil
 	}
-	m := j.rec.Identity.Manager
-	looked, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	if wait <= lookWait && j.l.silent(m) {
-		looked, cancel = context.WithTimeout(ctx, verify.QueryTimeout)
+	looked, m := ctx, j.rec.Identity.Manager
+	if managed(j.rec.Identity.Isolation) {
+		if wait <= lookWait && j.l.silent(m) {
+			wait = verify.QueryTimeout
+		}
+		var cancel context.CancelFunc
+		looked, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
 	if j.held != nil {
@@ -178,7 +180,7 @@ func (j *Job) look(ctx context.Context, wait time.Duration) (unit.Report, error)
 		return *j.rec.Sealed, nil
 	}
 	lk := j.observe(looked, dbusclient.DepthAll)
-	if looked.Err() != nil && ctx.Err() == nil && m != "" {
+	if looked.Err() != nil && ctx.Err() == nil {
 		j.l.noteSilence(m)
 	}
 	return j.settle(ctx, lk)

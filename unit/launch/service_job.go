@@ -5,10 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
-	"strconv"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/fallback/cgroup"
@@ -99,57 +96,21 @@ func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look)
 	}
 }
 
-// told takes the manager's own signal of the end for a unit that was unloaded
-// before it could be read: no reference held it, because the bus was away.
-func (u *service) told(lk *look) {
-	end, id := lk.reading.Told, u.j.rec.Identity.InvocationID
-	if end == nil || id == "" || end.InvocationID != id || lk.o.Recorded != nil || lk.o.Unit.InvocationID == id {
-		return
-	}
-	r := verify.Recorded{InvocationID: id, ServiceResult: end.Result, At: end.At, Source: "systemd's signal"}
-	switch end.Code {
-	case 1:
-		r.ExitCode, r.ExitStatus = "exited", strconv.Itoa(int(end.Status))
-	case 2, 3:
-		r.ExitCode, r.ExitStatus = "killed", verify.SignalName(int(end.Status))
-		if end.Code == 3 {
-			r.ExitCode = "dumped"
-		}
-	default:
-		return
-	}
-	if r.At.IsZero() {
-		r.At = lk.o.At
-	}
-	lk.o.Recorded = &r
-}
-
-// recorded reads what the job's recorder wrote down.
-func (j *Job) recorded(o *verify.Observation) {
-	if !j.rec.Recorder {
-		return
-	}
-	// A record that cannot be believed is no evidence.
-	o.Recorded, _ = j.entry.Recorded()
-	if o.Recorded != nil && j.rec.Identity.InvocationID == "" {
-		// The unit ended before its identity could be read. Its recorder,
-		// which is ours and was told of this directory by this start alone,
-		// knows it.
-		j.rec.Identity.InvocationID = o.Recorded.InvocationID
-		o.InvocationID = o.Recorded.InvocationID
-	}
-}
-
-// adopt: the unit is ours when it carries the nonce.
+// adopt: the unit is ours when it carries the nonce. A manager that does not
+// answer leaves the record as it is.
 func (u *service) adopt(ctx context.Context) error {
 	if u.j.rec.Identity.InvocationID != "" || u.unit == nil {
 		return nil
 	}
 	ours, err := u.unit.Carries(ctx, u.j.rec.Identity.Nonce)
-	if err != nil || !ours {
-		return err
+	if err == nil && ours {
+		err = u.identify(ctx, &unit.Spec{})
 	}
-	return u.identify(ctx, &unit.Spec{})
+	var unknown *unit.UnknownOutcomeError
+	if errors.As(err, &unknown) {
+		return nil
+	}
+	return err
 }
 
 func (u *service) quiet() bool {
@@ -227,164 +188,11 @@ func (u *service) actable(op string, lk look) error {
 	return nil
 }
 
-// terminate: StopUnit also wakes what is stopped, and starts the manager's own
-// clock for SIGKILL, which runs on when we are dead; it is TimeoutStopSec=, so
-// a longer grace has to do without as long as it can.
-func (u *service) terminate(ctx context.Context, signal int, grace time.Duration) (string, error) {
-	if grace <= u.j.rec.Grace {
-		u.thaw(ctx)
-		return "StopUnit", u.unit.Stop(ctx)
-	}
-	err := u.unit.Kill(ctx, unit.WhoAll, signal)
-	u.thaw(ctx)
-	if err == nil {
-		err = u.unit.Kill(ctx, unit.WhoAll, int(unix.SIGCONT))
-	}
-	var ended *unit.EndedError
-	if errors.As(err, &ended) {
-		err = nil
-	}
-	return "KillUnit all", err
-}
-
-// thaw lets a paused job go on, so that it can heed the signal of a stop: one
-// that does not would spend all its grace asleep. A manager of systemd 257
-// refuses to stop what it has frozen ("Cannot stop frozen unit"), so it is told
-// first; while it stops a unit it cannot be told, and what it leaves frozen is
-// thawed by its cgroup.
-func (u *service) thaw(ctx context.Context) {
-	h, id := u.j.l.hierarchy(), u.j.rec.Identity
-	if h == nil || id.CgroupInode == 0 || !u.frozen() {
-		return
-	}
-	if u.unit.Thaw(ctx) == nil && !u.frozen() {
-		return
-	}
-	if raw, err := h.Attach(id.Cgroup, id.CgroupInode); err == nil {
-		_ = raw.ThawAll() // what stays frozen is killed after the grace
-		raw.Close()
-	}
-}
-
-func (u *service) frozen() bool {
-	frozen, err := u.j.group().File("cgroup.freeze")
-	return err == nil && frozen == "1"
-}
-
-// kill ends every member by cgroup.kill, which the manager writes (systemd
-// 250) and so do we. A unit of the name that is not the job's is left alone;
-// what is in the recorded cgroup is the job's all the same.
-func (u *service) kill(ctx context.Context, lk look) string {
-	detail := "cgroup.kill"
-	if u.actable("stop", lk) == nil {
-		// The order matters: a unit that is to stop starts nothing any more.
-		if err := u.unit.Stop(ctx); err != nil {
-			detail = err.Error()
-		}
-		if err := u.unit.Kill(ctx, unit.WhoAll, sigKill); err != nil {
-			var ended *unit.EndedError
-			if !errors.As(err, &ended) {
-				detail = err.Error()
-			}
-		}
-	}
-	if u.j.rec.Identity.CgroupInode != 0 {
-		err := u.j.group().Kill()
-		switch {
-		case err == nil:
-		case errors.Is(err, fs.ErrNotExist):
-			detail = "KillUnit all" // gone, or a kernel before 5.14
-		default:
-			detail = err.Error()
-		}
-	}
-	return detail
-}
-
 func (u *service) signal(ctx context.Context, who unit.Who, signal int) error {
 	if who == unit.WhoMain && u.j.rec.Tended {
 		return u.j.signalMain(signal)
 	}
 	return u.unit.Kill(ctx, who, signal)
-}
-
-// forward: the name can be another unit's by now, which a connection that was
-// made anew cannot know. While no manager can be reached it is sent by us; a
-// signal that comes twice does less harm than one that is lost.
-func (u *service) forward(ctx context.Context, who unit.Who, signal int) error {
-	if who == unit.WhoMain && u.j.rec.Tended {
-		return u.j.signalMain(signal)
-	}
-	tried, cancel := context.WithTimeout(ctx, forwardWait)
-	defer cancel()
-	rec := u.j.rec
-	id, err := u.unit.InvocationID(tried)
-	switch {
-	case err == nil && id == rec.Identity.InvocationID && id != "":
-		err = u.unit.Kill(tried, who, signal)
-	case err == nil && id == "":
-		return &unit.EndedError{Op: "signal", Name: rec.Name}
-	case err == nil:
-		return &unit.IdentityError{Name: rec.Name, Detail: "InvocationID is " + id + ", recorded was " + rec.Identity.InvocationID}
-	}
-	var ended *unit.EndedError
-	if err == nil || errors.As(err, &ended) {
-		return err
-	}
-	return u.sendAlone(who, signal)
-}
-
-// sendAlone sends a signal without a manager: to the recorded main process, or
-// to every member of the recorded cgroup.
-func (u *service) sendAlone(who unit.Who, signal int) error {
-	h, id := u.j.l.hierarchy(), u.j.rec.Identity
-	ended := &unit.EndedError{Op: "signal", Name: u.j.rec.Name}
-	if who == unit.WhoMain {
-		if id.PID == 0 || id.StartTime == 0 {
-			return ended
-		}
-		err := keeper.Process{PID: id.PID, StartTime: id.StartTime}.Signal(unix.Signal(signal))
-		if errors.Is(err, unix.ESRCH) {
-			return ended
-		}
-		return err
-	}
-	if h == nil {
-		return cgroup.ErrNoHierarchy
-	}
-	raw, err := h.Attach(id.Cgroup, id.CgroupInode)
-	if errors.Is(err, fs.ErrNotExist) {
-		return ended
-	}
-	if err != nil {
-		return err
-	}
-	defer raw.Close()
-	if _, err := raw.Signal(unix.Signal(signal)); err != nil {
-		return err
-	}
-	return raw.ThawAll()
-}
-
-// alone ends the job as far as that can be asked for without a manager: see
-// terminate.
-func (u *service) alone(signal int) (string, error) {
-	err := u.sendAlone(unit.WhoAll, signal)
-	if err == nil {
-		err = u.sendAlone(unit.WhoAll, int(unix.SIGCONT))
-	}
-	var ended *unit.EndedError
-	if errors.As(err, &ended) {
-		err = nil
-	}
-	return "to each member of the cgroup, without the manager", err
-}
-
-// unreachedError says that a manager which is needed cannot be reached.
-type unreachedError struct{ op, name, why string }
-
-func (e *unreachedError) Error() string {
-	return "cannot " + e.op + " job " + e.name + ": " + e.why
 }
 
 func (u *service) pause(ctx context.Context) error { return u.unit.Freeze(ctx) }

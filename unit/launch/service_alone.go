@@ -1,0 +1,92 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/fallback/cgroup"
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
+)
+
+// forward: the name can be another unit's by now, which a connection that was
+// made anew cannot know. While no manager can be reached it is sent by us; a
+// signal that comes twice does less harm than one that is lost.
+func (u *service) forward(ctx context.Context, who unit.Who, signal int) error {
+	if who == unit.WhoMain && u.j.rec.Tended {
+		return u.j.signalMain(signal)
+	}
+	tried, cancel := context.WithTimeout(ctx, forwardWait)
+	defer cancel()
+	rec := u.j.rec
+	id, err := u.unit.InvocationID(tried)
+	switch {
+	case err == nil && id == rec.Identity.InvocationID && id != "":
+		err = u.unit.Kill(tried, who, signal)
+	case err == nil && id == "":
+		return &unit.EndedError{Op: "signal", Name: rec.Name}
+	case err == nil:
+		return &unit.IdentityError{Name: rec.Name, Detail: "InvocationID is " + id + ", recorded was " + rec.Identity.InvocationID}
+	}
+	var ended *unit.EndedError
+	if err == nil || errors.As(err, &ended) {
+		return err
+	}
+	return u.sendAlone(who, signal)
+}
+
+// sendAlone sends a signal without a manager: to the recorded main process, or
+// to every member of the recorded cgroup.
+func (u *service) sendAlone(who unit.Who, signal int) error {
+	h, id := u.j.l.hierarchy(), u.j.rec.Identity
+	ended := &unit.EndedError{Op: "signal", Name: u.j.rec.Name}
+	if who == unit.WhoMain {
+		if id.PID == 0 || id.StartTime == 0 {
+			return ended
+		}
+		err := keeper.Process{PID: id.PID, StartTime: id.StartTime}.Signal(unix.Signal(signal))
+		if errors.Is(err, unix.ESRCH) {
+			return ended
+		}
+		return err
+	}
+	if h == nil {
+		return cgroup.ErrNoHierarchy
+	}
+	raw, err := h.Attach(id.Cgroup, id.CgroupInode)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ended
+	}
+	if err != nil {
+		return err
+	}
+	defer raw.Close()
+	if _, err := raw.Signal(unix.Signal(signal)); err != nil {
+		return err
+	}
+	return raw.ThawAll()
+}
+
+// alone ends the job as far as that can be asked for without a manager: see
+// terminate.
+func (u *service) alone(signal int) (string, error) {
+	err := u.sendAlone(unit.WhoAll, signal)
+	if err == nil {
+		err = u.sendAlone(unit.WhoAll, int(unix.SIGCONT))
+	}
+	var ended *unit.EndedError
+	if errors.As(err, &ended) {
+		err = nil
+	}
+	return "to each member of the cgroup, without the manager", err
+}
+
+// unreachedError says that a manager which is needed cannot be reached.
+type unreachedError struct{ op, name, why string }
+
+func (e *unreachedError) Error() string {
+	return "cannot " + e.op + " job " + e.name + ": " + e.why
+}

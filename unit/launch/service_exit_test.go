@@ -1,0 +1,70 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/verify"
+)
+
+// What the manager signalled is the exit of the start that it names, where
+// nothing better is there.
+func TestTold(t *testing.T) {
+	const id, other = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
+	at := time.Unix(7, 0)
+	end := func(id string, code, status int32) *dbusclient.End {
+		return &dbusclient.End{InvocationID: id, Code: code, Status: status, At: at}
+	}
+	recorder := &verify.Recorded{InvocationID: id, ExitCode: "exited", ExitStatus: "1"}
+	for _, c := range []struct {
+		about        string
+		recorded     string
+		told         *dbusclient.End
+		unit         string
+		recorder     *verify.Recorded
+		code, signal int
+		known        bool
+	}{
+		{"nothing", id, nil, "", nil, 0, 0, false},
+		{"an exit", id, end(id, 1, 9), "", nil, 9, 0, true},
+		{"a signal", id, end(id, 2, 15), "", nil, 0, 15, true},
+		{"a core dump", id, end(id, 3, 11), "", nil, 0, 11, true},
+		{"of another start", id, end(other, 1, 9), "", nil, 0, 0, false},
+		{"of a start that was not recorded", "", end("", 1, 9), "", nil, 0, 0, false},
+		{"an impossible code", id, end(id, 4, 9), "", nil, 0, 0, false},
+		{"the unit is still there to be read", id, end(id, 1, 9), id, nil, 0, 0, false},
+		{"a recorder is there", id, end(id, 1, 9), "", recorder, 1, 0, true},
+	} {
+		u := &service{j: &Job{rec: &unit.Record{Identity: unit.Identity{InvocationID: c.recorded}}}}
+		lk := look{reading: dbusclient.Reading{Told: c.told}}
+		lk.o = verify.Observation{
+			Isolation: verify.IsolationService, InvocationID: c.recorded, At: at, Identity: verify.Identity{State: verify.IdentitySame}, Recorded: c.recorder,
+		}
+		lk.o.Unit = verify.Unit{Read: true, LoadState: "not-found", InvocationID: c.unit, TasksCurrent: verify.TasksUnset}
+		u.told(&lk)
+		got := verify.Judge(lk.o).Exit
+		if got.Known != c.known || got.Code != c.code || got.Signal != c.signal {
+			t.Errorf("%s: %+v", c.about, got)
+		}
+	}
+}
+
+func TestAbsent(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{&unit.NoManagerError{Tried: []string{"/a: no such file"}}, true},
+		{&unit.NoManagerError{Tried: []string{"/a: no reply came in time"}, Silent: true}, false},
+		{&unit.UnknownOutcomeError{Op: "open", Err: context.DeadlineExceeded}, false},
+		{errors.New("odd"), false},
+	} {
+		if got := absent(c.err); got != c.want {
+			t.Errorf("absent(%v) = %v", c.err, got)
+		}
+	}
+}

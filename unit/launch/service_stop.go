@@ -1,0 +1,86 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/unit"
+)
+
+// terminate: StopUnit also wakes what is stopped, and starts the manager's own
+// clock for SIGKILL, which runs on when we are dead; it is TimeoutStopSec=, so
+// a longer grace has to do without as long as it can.
+func (u *service) terminate(ctx context.Context, signal int, grace time.Duration) (string, error) {
+	if grace <= u.j.rec.Grace {
+		u.thaw(ctx)
+		return "StopUnit", u.unit.Stop(ctx)
+	}
+	err := u.unit.Kill(ctx, unit.WhoAll, signal)
+	u.thaw(ctx)
+	if err == nil {
+		err = u.unit.Kill(ctx, unit.WhoAll, int(unix.SIGCONT))
+	}
+	var ended *unit.EndedError
+	if errors.As(err, &ended) {
+		err = nil
+	}
+	return "KillUnit all", err
+}
+
+// thaw lets a paused job go on, so that it can heed the signal of a stop: one
+// that does not would spend all its grace asleep. A manager of systemd 257
+// refuses to stop what it has frozen ("Cannot stop frozen unit"), so it is told
+// first; while it stops a unit it cannot be told, and what it leaves frozen is
+// thawed by its cgroup.
+func (u *service) thaw(ctx context.Context) {
+	h, id := u.j.l.hierarchy(), u.j.rec.Identity
+	if h == nil || id.CgroupInode == 0 || !u.frozen() {
+		return
+	}
+	if u.unit.Thaw(ctx) == nil && !u.frozen() {
+		return
+	}
+	if raw, err := h.Attach(id.Cgroup, id.CgroupInode); err == nil {
+		_ = raw.ThawAll() // what stays frozen is killed after the grace
+		raw.Close()
+	}
+}
+
+func (u *service) frozen() bool {
+	frozen, err := u.j.group().File("cgroup.freeze")
+	return err == nil && frozen == "1"
+}
+
+// kill ends every member by cgroup.kill, which the manager writes (systemd
+// 250) and so do we. A unit of the name that is not the job's is left alone;
+// what is in the recorded cgroup is the job's all the same.
+func (u *service) kill(ctx context.Context, lk look) string {
+	detail := "cgroup.kill"
+	if u.actable("stop", lk) == nil {
+		// The order matters: a unit that is to stop starts nothing any more.
+		if err := u.unit.Stop(ctx); err != nil {
+			detail = err.Error()
+		}
+		if err := u.unit.Kill(ctx, unit.WhoAll, sigKill); err != nil {
+			var ended *unit.EndedError
+			if !errors.As(err, &ended) {
+				detail = err.Error()
+			}
+		}
+	}
+	if u.j.rec.Identity.CgroupInode != 0 {
+		err := u.j.group().Kill()
+		switch {
+		case err == nil:
+		case errors.Is(err, fs.ErrNotExist):
+			detail = "KillUnit all" // gone, or a kernel before 5.14
+		default:
+			detail = err.Error()
+		}
+	}
+	return detail
+}
