@@ -1,5 +1,10 @@
-// Package e2e runs the unitward program against real systemd managers: the
-// cases that must hold, as scripts and as tests. It needs the rig.
+// Package e2e runs the unitward program: the cases that must hold, as scripts
+// and as tests, in every isolation. Those of services and scopes need the rig;
+// the others run anywhere, as this user and, for root, as another one too.
+//
+// UNITWARD_TEST_ISOLATION=cgroup,group runs those isolations alone;
+// UNITWARD_TEST_KILLS=10000 is how many processes TestRandomKills kills in each,
+// and UNITWARD_TEST_SEED repeats one of its trials.
 package e2e
 
 import (

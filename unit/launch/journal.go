@@ -15,7 +15,7 @@ func openJournal(name string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot send output to the journal: %w", err)
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }() // the file is another descriptor
 	_ = c.CloseRead()
 	// The identifier, no unit, LOG_INFO, lines without a level of their own,
 	// and forwarding nowhere (sd_journal_stream_fd(3)).

@@ -92,7 +92,7 @@ func (j *Job) spawnKeeper(ctx context.Context, s *unit.Spec, stdio Stdio) error 
 		return err
 	}
 	defer control.Close()
-	go process.Wait() // it may outlive us; while we are there it leaves no zombie
+	go func() { _, _ = process.Wait() }() // it may outlive us; while we are there it leaves no zombie
 	return j.converse(ctx, control, b)
 }
 
@@ -196,7 +196,7 @@ func RunKeeper(stateDir, self string, uid int) error {
 		return err
 	}
 	defer j.Close()
-	o, b = order{}, nil // up to 6 MiB, and read
+	o.Spec, o.Command, o.Env = unit.Spec{}, nil, nil // up to 6 MiB; how a manager is found stays
 	resting := time.AfterFunc(restAfter, keeper.Rest)
 	defer resting.Stop()
 	return j.attendAlone()

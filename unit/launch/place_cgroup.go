@@ -48,8 +48,8 @@ func (p *cgroupPlace) open() (*cgroup.Unit, error) {
 
 func (p *cgroupPlace) look(_ context.Context, lk *look) {
 	id := p.j.rec.Identity
-	if id.Cgroup == "" {
-		return
+	if id.Cgroup == "" || id.PID == 0 {
+		return // it is about to be made: that it is not there proves nothing
 	}
 	if p.j.l.hierarchy() == nil {
 		lk.o.Cgroup = verify.Cgroup{State: verify.CgroupUnavailable, Path: id.Cgroup, Err: cgroup.ErrNoHierarchy.Error()}
