@@ -13,7 +13,7 @@ import (
 
 // The user's manager dies and does not come back: a run ends, in a bounded
 // time or at the next signal, and says what it does not know.
-func TestManagerNeverComesBack(t *testing.T) {
+func TestDisturbedManagerNeverComesBack(t *testing.T) {
 	needRootToKillManager(t)
 	w := asTester(t, testerDir(t))
 	t.Cleanup(func() { userManagerUp(t) })
@@ -59,7 +59,7 @@ func TestManagerNeverComesBack(t *testing.T) {
 }
 
 // A manager that does not answer holds nobody up who only looks.
-func TestSilentManager(t *testing.T) {
+func TestDisturbedManagerSilent(t *testing.T) {
 	needRootToKillManager(t)
 	w := asTester(t, testerDir(t))
 	for i := range 8 {
@@ -108,7 +108,7 @@ func TestSilentManager(t *testing.T) {
 
 // A signal is forwarded to the job that was started, never to another unit of
 // its name.
-func TestForwardChecksIdentity(t *testing.T) {
+func TestDisturbedForward(t *testing.T) {
 	needRig(t)
 	if os.Geteuid() == 0 {
 		t.Skip("the system's bus serves all the rest of the machine too; the user's has the same code paths")
