@@ -23,23 +23,17 @@ type signals struct {
 	cancel  context.CancelFunc
 }
 
-// catchSignals begins to catch what is forwarded to a job. Until the job is
-// there it is those signals that a terminal and a supervisor end things by:
-// each more takes the runtime 30 µs, and the start has to wait for it.
+// catchSignals begins to catch what is forwarded to a job, but what the caller
+// was started to ignore (nohup). Each takes the runtime 30 µs, which passes
+// while the manager is being connected to.
 func catchSignals() *signals {
 	s := &signals{c: make(chan os.Signal, 16)}
-	s.catch(unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
-	return s
-}
-
-// catch catches signals, but those that the caller was started to ignore
-// (nohup).
-func (s *signals) catch(numbers ...unix.Signal) {
-	for _, n := range numbers {
+	for _, n := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2} {
 		if !signal.Ignored(n) {
 			signal.Notify(s.c, n)
 		}
 	}
+	return s
 }
 
 func (s *signals) stop() { signal.Stop(s.c) }
@@ -74,7 +68,6 @@ func (s *signals) attend(j *launch.Job, spec *unit.Spec) (unit.Report, error) {
 	if spec.Leftovers == unit.LeftoversKeep {
 		fact = launch.FactExit
 	}
-	s.catch(unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
 	if n := s.first(); n != 0 {
 		s.c <- unix.Signal(n) // it came while the job was being started
 	}
