@@ -72,7 +72,7 @@ func dial(ctx context.Context, a address, m unit.Manager, uid int, pump *pump) (
 	}
 	l := &link{wire: w, addr: a}
 	if err := l.greet(ctx); err != nil {
-		w.Close()
+		_ = w.Close() // there is a better error
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = &noReplyError{ctx.Err()}
 		}

@@ -75,8 +75,8 @@ func dialWire(ctx context.Context, path string, uid int, deliver func(iface, mem
 // to read. The error is that of ctx when it ends first.
 func (w *wire) start(ctx context.Context) error {
 	deadline, _ := ctx.Deadline()
-	w.conn.SetDeadline(deadline)
-	stop := context.AfterFunc(ctx, func() { w.conn.SetDeadline(time.Unix(1, 0)) })
+	_ = w.conn.SetDeadline(deadline) // a connection that is closed says so at the next use
+	stop := context.AfterFunc(ctx, func() { _ = w.conn.SetDeadline(time.Unix(1, 0)) })
 	err := w.flush()
 	if err == nil {
 		err = w.consent()
@@ -85,10 +85,10 @@ func (w *wire) start(ctx context.Context) error {
 		err = ctx.Err()
 	}
 	if err != nil {
-		w.Close()
+		_ = w.Close() // there is a better error
 		return err
 	}
-	w.conn.SetDeadline(time.Time{})
+	_ = w.conn.SetDeadline(time.Time{})
 	go w.read()
 	return nil
 }
@@ -305,7 +305,7 @@ func (w *wire) end(err error) {
 		return
 	}
 	w.err, w.waits = err, map[uint32]chan<- *dbus.Message{}
-	w.conn.Close()
+	_ = w.conn.Close()
 	close(w.done)
 }
 

@@ -3,14 +3,12 @@ package cgroup
 import (
 	"encoding/json"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/unitward/unitward/unit"
 )
 
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // Of each limit it is said whether it holds, and what the kernel's file has.
 func TestUnitLimits(t *testing.T) {

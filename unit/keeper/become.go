@@ -90,7 +90,6 @@ func texts(in [][]byte) []string {
 	return out
 }
 
-// take reads the handover and removes it.
 // TakeHandover reads a handover and removes its file. It fails for one that is
 // not a private file of this user.
 func TakeHandover(file string) (*Handover, error) {

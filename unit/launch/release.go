@@ -46,7 +46,7 @@ func (j *Job) Reap(ctx context.Context) (unit.Report, bool, error) {
 	if err != nil {
 		return rep, false, err
 	}
-	if rep.State != unit.StateSettled && !(j.last.v.Lost && j.last.v.Tree.Empty) {
+	if lost := j.last.v.Lost && j.last.v.Tree.Empty; rep.State != unit.StateSettled && !lost {
 		return rep, false, nil
 	}
 	return rep, true, j.entry.Remove()
