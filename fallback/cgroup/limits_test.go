@@ -9,7 +9,6 @@ import (
 	"github.com/unitward/unitward/unit"
 )
 
-
 // Of each limit it is said whether it holds, and what the kernel's file has.
 func TestUnitLimits(t *testing.T) {
 	p := place(t)
