@@ -36,6 +36,9 @@ func (a *app) start(cmd *cobra.Command, o *jobOptions, args []string) error {
 	if err != nil {
 		return err
 	}
+	if !cmd.Flags().Changed("output") && (s.UID != "" || s.GID != "") {
+		s.Output = unit.OutputJournal // another user's process cannot write to our files
+	}
 	if s.Lifetime == unit.LifetimeCall {
 		return &usageError{"cannot start a job of lifetime call: it would end with this command", "use unitward run, or --lifetime owner"}
 	}
