@@ -175,7 +175,7 @@ func cloneGuard(fd int, keeps bool) (*Guard, error) {
 	pid := cloneOnto(unix.CLONE_VM|uintptr(unix.SIGCHLD), top, **(**uintptr)(unsafe.Pointer(&entry)), uintptr(unsafe.Pointer(area)))
 	rawMask(&old, nil)
 	if pid < 0 {
-		unix.Munmap(mem)
+		_ = unix.Munmap(mem)
 		return nil, fmt.Errorf("cannot clone the guard: %w", syscall.Errno(-pid))
 	}
 	return &Guard{PID: int(pid), mem: mem}, nil
