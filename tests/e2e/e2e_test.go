@@ -245,7 +245,8 @@ func loadedUnits(patterns ...string) string {
 }
 
 // processes lists the pids whose argument vector is exactly args.
-// Those of other pid namespaces are not ours: another machine's of the rig.
+// Those of other pid namespaces are not ours: another machine's of the rig; nor
+// are those of which an ordinary user cannot tell.
 func processes(args []string) []int {
 	want := strings.Join(args, "\x00") + "\x00"
 	here, _ := os.Readlink("/proc/self/ns/pid")
@@ -260,7 +261,7 @@ func processes(args []string) []int {
 		if string(b) != want {
 			continue
 		}
-		if there, err := os.Readlink("/proc/" + d.Name() + "/ns/pid"); err == nil && there != here {
+		if there, err := os.Readlink("/proc/" + d.Name() + "/ns/pid"); err != nil || there != here {
 			continue
 		}
 		pids = append(pids, pid)

@@ -218,7 +218,7 @@ func TestOrdinaryUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd.Dir = here // for testdata
-	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "USER=ordinary", "PATH=" + os.Getenv("PATH"), "UNITWARD_BIN=" + program(t), variable + "=1"}
+	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "USER=ordinary", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "UNITWARD_BIN=" + program(t), variable + "=1"}
 	for _, name := range []string{"GOCOVERDIR", "UNITWARD_TEST_SEED", "UNITWARD_TEST_KILLS", "UNITWARD_TEST_ISOLATION"} {
 		if v, ok := os.LookupEnv(name); ok {
 			cmd.Env = append(cmd.Env, name+"="+v)

@@ -319,14 +319,15 @@ func (k *kept) terminate(ctx context.Context, signal int, _ time.Duration) (stri
 		// way.
 		return how + ", and not all could be reached: " + err.Error(), nil
 	}
-	if err == nil && signal != int(unix.SIGCONT) {
-		// Whoever is stopped or frozen is to heed it now.
-		err = k.at.resume(ctx)
+	if err != nil || signal == int(unix.SIGCONT) {
+		return how, err
 	}
-	if errors.As(err, &ended) || errors.As(err, &denied) {
-		err = nil
+	// Whoever is stopped or frozen is to heed it now. Where that fails, as on a
+	// hierarchy on which the manager freezes nothing, KILL comes all the same.
+	if err := k.at.resume(ctx); err != nil && !errors.As(err, &ended) && !errors.As(err, &denied) {
+		how += ", and not resumed: " + err.Error()
 	}
-	return how, err
+	return how, nil
 }
 
 func (k *kept) kill(ctx context.Context, _ look) string {

@@ -117,11 +117,14 @@ func (k *kept) prepare(s *unit.Spec, cmd *keeper.Command) error {
 	case verify.IsolationCgroup:
 		return k.prepareCgroup(s, cmd)
 	case verify.IsolationScope:
+		h := k.j.l.hierarchy()
+		if h == nil {
+			// No manager's word says that a scope is empty.
+			return &unit.IsolationError{Isolation: verify.IsolationScope, Refused: []unit.Refusal{{What: "proof of an empty scope", Why: cgroup.ErrNoHierarchy.Error()}}}
+		}
 		k.at = &scopePlace{j: k.j}
-		if h := k.j.l.hierarchy(); h != nil {
-			if parent, err := h.FindParent(""); err == nil {
-				k.takeShelter(parent)
-			}
+		if parent, err := h.FindParent(""); err == nil {
+			k.takeShelter(parent)
 		}
 	case verify.IsolationGroup:
 		k.at = &groupPlace{k: k}

@@ -207,7 +207,9 @@ func (p *groupPlace) pause(ctx context.Context) error {
 	for {
 		running := 0
 		for _, d := range p.descendants() {
-			if m, ok := describeProcess(d); ok && m.State != "T" && m.State != "t" {
+			// One in D has its STOP and can do nothing before it heeds it: for
+			// one, a shell whose vforked child was stopped before its exec.
+			if m, ok := describeProcess(d); ok && m.State != "T" && m.State != "t" && m.State != "D" {
 				running++
 				if err := d.Signal(unix.SIGSTOP); err != nil && !errors.Is(err, unix.ESRCH) {
 					return err
