@@ -26,6 +26,7 @@ func TestInstalled(t *testing.T) {
 		{"use", use},
 		{"manual", manual},
 		{"completion", completion},
+		{"polkit", polkit},
 		{"upgrade", func(t *testing.T) { upgrade(t, newer) }},
 		{"remove", func(t *testing.T) { remove(t, dir+"/unitward", newer) }},
 		{"rpm", func(t *testing.T) { rpm(t, dir) }},
@@ -73,7 +74,7 @@ func use(t *testing.T) {
 			t.Errorf("a job of %s is in %s", u.name, out)
 		}
 		out = u.want(t, 0, "systemctl", manager, "show", "-p", "FragmentPath", "-p", "Description", slice)
-		if !strings.Contains(out, "/usr/lib/systemd/") || !strings.Contains(out, "Jobs of unitward") {
+		if !strings.Contains(out, "/lib/systemd/") || !strings.Contains(out, "unitward.slice\n") || !strings.Contains(out, "Jobs of unitward") {
 			t.Errorf("the slice of %s: %s", u.name, out)
 		}
 		j.end(t)
@@ -98,6 +99,29 @@ func manual(t *testing.T) {
 			t.Errorf("groff says of %s: %s", page, errs)
 		}
 	}
+}
+
+// The example of a rule lets a member of its group run a job under the system
+// manager, and nobody else. It needs a systemd that tells the unit's name.
+func polkit(t *testing.T) {
+	if v := root.want(t, 0, "systemctl", "--version"); strings.HasPrefix(v, "systemd 247") || strings.HasPrefix(v, "systemd 252") {
+		t.Skip("the example is for systemd 257 and later")
+	}
+	member := []string{"setpriv", "--reuid", "tester", "--regid", "tester", "--init-groups", "env", "HOME=/home/tester", "unitward", "run", "--system", "--", "true"}
+	root.want(t, 125, member...)
+	const rule = "/etc/polkit-1/rules.d/50-example.rules"
+	t.Cleanup(func() {
+		os.Remove(rule)
+		root.do(t, "groupdel", "unitward")
+		root.want(t, 0, "systemctl", "restart", "polkit")
+	})
+	root.want(t, 0, "groupadd", "unitward")
+	root.want(t, 0, "usermod", "-aG", "unitward", "tester")
+	root.want(t, 0, "cp", "/usr/share/doc/unitward/examples/50-unitward.rules", rule)
+	root.want(t, 0, "systemctl", "restart", "polkit")
+	root.want(t, 0, member...)
+	root.want(t, 125, append(member[:11:11], "-u", "another", "--", "true")...)
+	tester.want(t, 125, "unitward", "run", "--system", "--", "true") // not in the group since its login
 }
 
 // An upgrade under live jobs: they go on, their keepers with the old program,
