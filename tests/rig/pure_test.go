@@ -121,13 +121,13 @@ func TestEnforce(t *testing.T) {
 	}
 	t.Setenv("UNITWARD_REQUIRE", "")
 	runs := skipped()
-	enforce(runs)
+	enforce(runs, machineSkips...)
 	if c := runs[0].count(); c != (count{skipped: 2}) {
 		t.Errorf("nothing is required: %s", c)
 	}
 	t.Setenv("UNITWARD_REQUIRE", "rig,vm")
 	runs = skipped()
-	enforce(runs)
+	enforce(runs, machineSkips...)
 	if c := runs[0].count(); c != (count{failed: 1, skipped: 1}) {
 		t.Errorf("the rig is required: %s", c)
 	}

@@ -20,6 +20,12 @@ import (
 	"github.com/unitward/unitward/verify"
 )
 
+// How often, and how long apart, a scope is asked for whose name is taken.
+const (
+	unloadTries = 20
+	unloadPause = 50 * time.Millisecond
+)
+
 // scopeTimeout bounds the start of a scope, which waits for nothing.
 const scopeTimeout = 25 * time.Second
 
@@ -303,10 +309,18 @@ func (p *scopePlace) start(ctx context.Context, s *unit.Spec) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), scopeTimeout)
 	defer cancel()
-	p.unit, err = c.StartScope(ctx, dbusclient.Scope{
+	scope := dbusclient.Scope{
 		Unit: id.Unit, Description: description, Slice: slice(s), PID: id.PID, PIDFD: pidfd,
 		Grace: s.Grace, Timeout: backstop(s.Timeout), KillSignal: s.KillSignal, Properties: props,
-	})
+	}
+	p.unit, err = c.StartScope(ctx, scope)
+	var exists *unit.UnitExistsError
+	for tries := 0; errors.As(err, &exists) && tries < unloadTries; tries++ {
+		// The last job of the name can be settled before the manager has
+		// dropped its scope.
+		time.Sleep(unloadPause)
+		p.unit, err = c.StartScope(ctx, scope)
+	}
 	if err != nil {
 		return err
 	}
