@@ -117,6 +117,7 @@ func (u *Unit) Remove(ctx context.Context) error {
 		}
 		switch {
 		case err == nil:
+			sweep(int(u.holder.Fd())) // what killed keepers left
 			u.parent.tidy()
 			return nil
 		case errors.Is(err, unix.EBUSY), errors.Is(err, unix.ENOTEMPTY):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -63,6 +64,18 @@ func (s *Shelter) Leave(ctx context.Context) {
 	if _, err := unix.Write(procs, []byte("0")); err == nil {
 		_ = s.u.Remove(ctx)
 	}
+}
+
+// Unshelter removes the shelter beside a unit's cgroup, which a killed keeper
+// left, if nobody is in it.
+func (h *Hierarchy) Unshelter(cgroup string) {
+	up, name := path.Split(cgroup)
+	dir, _, err := h.beneath(path.Clean(up))
+	if err != nil {
+		return
+	}
+	defer unix.Close(dir)
+	_ = unix.Unlinkat(dir, name+shelterSuffix, unix.AT_REMOVEDIR) // refused while somebody is
 }
 
 // sweep removes the shelters in an open directory that nobody is in any more.

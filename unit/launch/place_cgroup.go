@@ -61,6 +61,9 @@ func (p *cgroupPlace) look(_ context.Context, lk *look) {
 	} else {
 		lk.o.Cgroup = p.j.group().Read()
 	}
+	if lk.o.KeeperGone {
+		p.j.l.hierarchy().Unshelter(id.Cgroup)
+	}
 	if p.last != nil {
 		lk.usage, lk.o.Cgroup.OOM = p.last.usage, p.last.o.Cgroup.OOM
 		return
