@@ -30,9 +30,8 @@ func (b *begun) close() {
 	if b.job != nil {
 		b.job.Close()
 	}
-	if b.sig != nil {
-		b.sig.stop()
-	}
+	// The signals stay caught: this process ends, and to give them back takes
+	// longer than that.
 }
 
 // begin starts a job. Where nothing of it could run, sink gets a report that

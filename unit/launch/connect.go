@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"errors"
+	"runtime"
 	"time"
 
 	"github.com/unitward/unitward/dbusclient"
@@ -49,6 +50,7 @@ func (l *Launcher) begin(m unit.Manager) *connection {
 			c.client.Close() // too late for Launcher.Close
 		}
 	}()
+	runtime.Gosched() // on one processor it would else begin when somebody waits for it
 	return c
 }
 
