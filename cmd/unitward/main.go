@@ -5,17 +5,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"runtime"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/unitward/unitward/fallback/proc"
-	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/unit/launch"
 	"github.com/unitward/unitward/unit/store"
@@ -49,7 +43,7 @@ func enter(args []string) int {
 			return 0
 		case launch.RecordVerb:
 			keeper.ReadCaller() // the mask it is started with is the job's
-			if err := store.RecordExit(args[2], os.Getenv, gone, time.Now()); err != nil {
+			if err := store.RecordExit(args[2], os.Getenv, launch.Ended, time.Now()); err != nil {
 				fmt.Fprintln(os.Stderr, "unitward:", err)
 				return 1
 			}
@@ -61,19 +55,4 @@ func enter(args []string) int {
 		return fail(err, false, s)
 	}
 	return execute(args[1:], s)
-}
-
-// gone is true when a process that was recorded is known to have ended. One
-// that nobody has waited for yet has ended, too.
-func gone(p unit.Process) bool {
-	open, err := proc.Root.Open(p.PID)
-	if err != nil {
-		return errors.Is(err, fs.ErrNotExist)
-	}
-	defer open.Close()
-	s, err := open.Stat()
-	if err != nil {
-		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
-	}
-	return s.StartTime != p.StartTime || s.Ended()
 }

@@ -77,7 +77,7 @@ func (j *Job) seenRunning() (unit.Report, bool) {
 	id := j.rec.Identity
 	begun := id.PID != 0 && id.StartTime != 0
 	if !begun || id.CgroupInode == 0 || j.l.hierarchy() == nil || id.Isolation == verify.IsolationGroup || j.identity().State != verify.IdentitySame ||
-		gone(unit.Process{PID: id.PID, StartTime: id.StartTime}) {
+		Ended(unit.Process{PID: id.PID, StartTime: id.StartTime}) {
 		return unit.Report{}, false
 	}
 	o := verify.Observation{
@@ -95,7 +95,7 @@ func (j *Job) seenRunning() (unit.Report, bool) {
 // gone.
 func Orphan(rec *unit.Record) bool {
 	if rec.Lifetime == unit.LifetimeOwner {
-		return gone(rec.OwnerProcess)
+		return Ended(rec.OwnerProcess)
 	}
-	return gone(rec.Launcher)
+	return Ended(rec.Launcher)
 }

@@ -114,9 +114,9 @@ func (k *kept) orphaned() bool {
 		return false
 	}
 	if rec.Identity.PID == 0 {
-		return ended(rec.Launcher) && (rec.Keeper.PID == 0 || ended(rec.Keeper))
+		return Ended(rec.Launcher) && (rec.Keeper.PID == 0 || Ended(rec.Keeper))
 	}
-	return ended(rec.Keeper) && ended(rec.Reaper)
+	return Ended(rec.Keeper) && Ended(rec.Reaper)
 }
 
 // settling gives what comes right after the end of most main processes the time
@@ -174,7 +174,7 @@ func (j *Job) started(ctx context.Context) error {
 }
 
 // ended is true when a process is gone, or is one that nobody reaps.
-func ended(p unit.Process) bool {
+func Ended(p unit.Process) bool {
 	s, err := proc.Root.Stat(p.PID)
 	return errors.Is(err, fs.ErrNotExist) || err == nil && (s.StartTime != p.StartTime || s.Ended())
 }

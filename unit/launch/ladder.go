@@ -89,7 +89,7 @@ func (j *Job) try(ctx context.Context, rung string, s *unit.Spec, io Stdio) erro
 			return err
 		}
 	}
-	if s.Lifetime == unit.LifetimeOwner && ended(j.rec.OwnerProcess) {
+	if s.Lifetime == unit.LifetimeOwner && Ended(j.rec.OwnerProcess) {
 		return fmt.Errorf("cannot start %s: its owner, process %d, is not there", j.rec.Name, s.OwnerPID)
 	}
 	outlives := s.DetachAfter > 0 || s.Leftovers == unit.LeftoversKeep && s.Output == unit.OutputCapture

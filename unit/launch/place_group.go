@@ -122,11 +122,11 @@ func describeProcess(p keeper.Process) (m verify.Member, ok bool) {
 // lost, its keeper.
 func (p *groupPlace) descendants() []keeper.Process {
 	rec := p.k.j.rec
-	if !ended(rec.Reaper) {
+	if !Ended(rec.Reaper) {
 		found, _ := keeper.Descendants(rec.Reaper.PID)
 		return found
 	}
-	if ended(rec.Keeper) {
+	if Ended(rec.Keeper) {
 		return nil
 	}
 	session, err := unix.Getsid(rec.Keeper.PID)
@@ -173,7 +173,7 @@ func (p *groupPlace) send(_ context.Context, signal int) (string, error) {
 func (p *groupPlace) kill(ctx context.Context) string {
 	recorded := p.k.j.rec.Reaper
 	reaper := keeper.Process{PID: recorded.PID, StartTime: recorded.StartTime}
-	if !ended(recorded) && reaper.Signal(unix.SIGTERM) == nil {
+	if !Ended(recorded) && reaper.Signal(unix.SIGTERM) == nil {
 		_ = reaper.Signal(unix.SIGCONT) // it may have been stopped
 		return "the reaper ends its children"
 	}

@@ -3,7 +3,6 @@ package launch
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"slices"
 	"time"
 
@@ -66,13 +65,7 @@ func (u *service) abandoned() bool {
 	if rec.Launcher == u.j.l.self {
 		return u.started // by us, who will not learn more
 	}
-	return gone(rec.Launcher)
-}
-
-// gone is true when a recorded process is known to have ended.
-func gone(p unit.Process) bool {
-	started, err := keeper.StartTime(p.PID)
-	return errors.Is(err, fs.ErrNotExist) || err == nil && started != p.StartTime
+	return Ended(rec.Launcher)
 }
 
 func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look) {

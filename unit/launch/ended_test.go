@@ -1,4 +1,4 @@
-package main
+package launch
 
 import (
 	"os"
@@ -11,15 +11,15 @@ import (
 )
 
 // A process that has ended is gone before anybody waits for it.
-func TestGone(t *testing.T) {
+func TestEnded(t *testing.T) {
 	start, err := keeper.StartTime(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if gone(unit.Process{PID: os.Getpid(), StartTime: start}) {
+	if Ended(unit.Process{PID: os.Getpid(), StartTime: start}) {
 		t.Error("we are gone")
 	}
-	if !gone(unit.Process{PID: os.Getpid(), StartTime: start + 1}) {
+	if !Ended(unit.Process{PID: os.Getpid(), StartTime: start + 1}) {
 		t.Error("another process of our number is there")
 	}
 	cmd := exec.Command("sleep", "300")
@@ -27,17 +27,17 @@ func TestGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := unit.Process{PID: cmd.Process.Pid}
-	if p.StartTime, err = keeper.StartTime(p.PID); err != nil || gone(p) {
+	if p.StartTime, err = keeper.StartTime(p.PID); err != nil || Ended(p) {
 		t.Errorf("%+v: gone, %v", p, err)
 	}
 	cmd.Process.Kill()
-	for deadline := time.Now().Add(20 * time.Second); !gone(p); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); !Ended(p); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("a zombie is not gone")
 		}
 	}
 	cmd.Wait()
-	if !gone(p) {
+	if !Ended(p) {
 		t.Error("it is there again")
 	}
 }
