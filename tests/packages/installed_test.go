@@ -73,6 +73,8 @@ func use(t *testing.T) {
 		if out != "Slice="+slice+"\n" {
 			t.Errorf("a job of %s is in %s", u.name, out)
 		}
+		// A slice of that name can be loaded from before the install.
+		u.want(t, 0, "systemctl", manager, "daemon-reload")
 		out = u.want(t, 0, "systemctl", manager, "show", "-p", "FragmentPath", "-p", "Description", slice)
 		if !strings.Contains(out, "/lib/systemd/") || !strings.Contains(out, "unitward.slice\n") || !strings.Contains(out, "Jobs of unitward") {
 			t.Errorf("the slice of %s: %s", u.name, out)
