@@ -25,6 +25,10 @@ type Job struct {
 	// weak says that weak evidence is to confirm an end.
 	weak bool
 	last look
+	// tell is called for facts; seenFacts says which of exit and tree were
+	// seen.
+	tell      func(unit.Report)
+	seenFacts [2]bool
 }
 
 // look is one look at a job.
@@ -123,6 +127,7 @@ func (j *Job) observe(ctx context.Context, depth dbusclient.Depth) look {
 	}
 	lk.v = verify.Judge(lk.o)
 	j.last = lk
+	j.telling(lk)
 	return lk
 }
 
