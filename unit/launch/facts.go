@@ -15,6 +15,17 @@ import (
 // was established before is not told. Nil tells nobody.
 func (j *Job) OnFacts(tell func(unit.Report)) { j.tell = tell }
 
+// Begun is the report of a job that Start has just returned, without a look at
+// it: it was executed.
+func (j *Job) Begun() unit.Report {
+	id := j.rec.Identity
+	o := verify.Observation{Name: j.rec.Name, Isolation: id.Isolation, InvocationID: id.InvocationID, Nonce: id.Nonce, At: now(), Identity: j.identity()}
+	o.Unit.TasksCurrent = verify.TasksUnset
+	rep := j.rec.Report(o, verify.Judge(o))
+	rep.State = unit.StateRunning
+	return rep
+}
+
 // telling tells of what a look has seen for the first time.
 func (j *Job) telling(lk look) {
 	exit, tree := lk.v.Exit.Known && !j.seenFacts[0], lk.v.Tree.Empty && !j.seenFacts[1]

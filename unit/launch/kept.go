@@ -303,5 +303,11 @@ func (k *kept) release(context.Context, look) error {
 	return nil
 }
 
-// keep: the reaper goes on alone.
-func (k *kept) keep() error { return k.reaper.Stay() }
+// keep: the reaper goes on alone. A keeper of its own stays anyway, but for the
+// end of a caller that it was told to watch.
+func (k *kept) keep() error {
+	if k.reaper == nil {
+		return k.j.update(func(rec *unit.Record) { rec.Lifetime = unit.LifetimeDetached })
+	}
+	return k.reaper.Stay()
+}

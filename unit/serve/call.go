@@ -1,0 +1,187 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// call is a request that is under way.
+type call struct {
+	s   *Server
+	req request
+	// ctx is done when the request was cancelled.
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+// method is how a request is carried out. What it does itself is done before
+// the next request is read; what it returns, if anything, is done meanwhile.
+type method func(*call) (later func())
+
+// methods are by name.
+func methods(name string) method {
+	switch name {
+	case MethodInitialize:
+		return (*call).initialize
+	case MethodStart:
+		return (*call).start
+	case MethodRun:
+		return (*call).run
+	case MethodTrack:
+		return (*call).track
+	case MethodPromote:
+		return (*call).promote
+	case MethodStatus:
+		return (*call).status
+	case MethodList:
+		return (*call).list
+	case MethodWait:
+		return (*call).wait
+	case MethodStop:
+		return (*call).stop
+	case MethodStopOwner:
+		return (*call).stopOwner
+	case MethodSignal:
+		return (*call).signal
+	case MethodPause:
+		return (*call).pause
+	case MethodResume:
+		return (*call).resume
+	case MethodWrite:
+		return (*call).write
+	case MethodCloseStdin:
+		return (*call).closeStdin
+	case MethodOutput:
+		return (*call).output
+	case MethodRelease:
+		return (*call).release
+	case MethodAbortStart:
+		return (*call).abortStart
+	case MethodDoctor:
+		return (*call).doctor
+	case MethodShutdown:
+		return (*call).shutdown
+	}
+	return nil
+}
+
+// take carries out one line, or begins to.
+func (s *Server) take(line []byte) {
+	req, fault := parse(line)
+	if fault != nil {
+		s.main.put(failure(req.id, fault), false)
+		return
+	}
+	if req.id == nil {
+		s.notified(req)
+		return
+	}
+	do := methods(req.method)
+	if do == nil {
+		s.main.put(failure(req.id, fail(CodeMethod, KindMethod, fmt.Sprintf("cannot carry out %.100q: there is no such method", req.method))), false)
+		return
+	}
+	c, fault := s.enter(req)
+	if fault != nil {
+		id := req.id
+		if fault.Data.Kind == KindID {
+			id = nil // the answer of that id is the other request's
+		}
+		s.main.put(failure(id, fault), false)
+		return
+	}
+	later := do(c)
+	if later == nil {
+		return
+	}
+	s.tasks.Go(later)
+}
+
+// enter notes a request as under way.
+func (s *Server) enter(req request) (*call, *Error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := key(req.id)
+	switch {
+	case s.calls[k] != nil:
+		e := fail(CodeRequest, KindID, "cannot take the request: one of the same id is under way")
+		e.Data.ID = req.id
+		return nil, e
+	case s.ending:
+		return nil, fail(CodeShutdown, KindShutdown, "cannot take the request: the server is ending")
+	case !s.initialized && req.method != MethodInitialize && req.method != MethodShutdown:
+		return nil, fail(CodeUninitialized, KindUninitialized, "cannot take the request: the first is initialize")
+	case len(s.calls) >= maxCalls, s.bytes+req.size > maxCallBytes && len(s.calls) > 0:
+		return nil, fail(CodeAdmission, KindAdmission, "cannot take the request: too many are under way", "wait for answers")
+	}
+	c := &call{s: s, req: req}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	s.calls[k] = c
+	s.bytes += req.size
+	return c, nil
+}
+
+// notified takes a message that wants no answer. It gets one all the same when
+// it is none that there is: whoever forgot the id would wait for ever.
+func (s *Server) notified(req request) {
+	if req.method != MethodCancel {
+		s.main.put(failure(nil, fail(CodeRequest, KindRequest, fmt.Sprintf("cannot carry out %.100q: it has no id", req.method)).field("id")), false)
+		return
+	}
+	var p CancelParams
+	if fault := params(req, &p); fault != nil {
+		s.main.put(failure(nil, fault), false)
+		return
+	}
+	s.mu.Lock()
+	c := s.calls[key(p.ID)]
+	s.mu.Unlock()
+	if c != nil { // else it was answered meanwhile
+		c.cancel()
+	}
+}
+
+// leave ends a request, so that its id can be used again.
+func (c *call) leave() {
+	c.cancel()
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	delete(c.s.calls, key(c.req.id))
+	c.s.bytes -= c.req.size
+}
+
+// answer gives the result, in a job's box where the order matters; nil is no
+// job's.
+func (c *call) answer(b *box, result any) { c.reply(b, result, false) }
+
+// reply is answer; last is for one that comes after the job's output.
+func (c *call) reply(b *box, result any, last bool) {
+	c.leave()
+	if b == nil {
+		b = c.s.main
+	}
+	b.put(envelope{ID: c.req.id, Result: result}, last)
+}
+
+// fail gives an error as the answer.
+func (c *call) fail(err error) {
+	c.leave()
+	c.s.main.put(failure(c.req.id, asError(err)), false)
+}
+
+// params reads the parameters; false when that has failed and was answered.
+func (c *call) params(into any) bool {
+	if fault := params(c.req, into); fault != nil {
+		c.fail(fault)
+		return false
+	}
+	return true
+}
+
+func failure(id json.RawMessage, e *Error) envelope {
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	return envelope{ID: id, Error: e}
+}
