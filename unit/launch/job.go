@@ -187,6 +187,9 @@ func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 		if err := j.held.release(ctx, lk); err != nil {
 			return rep, err
 		}
+		if j.rec.Output == unit.OutputCapture {
+			j.tellStreams(&rep) // its last was written down meanwhile
+		}
 	}
 	durable := j.rec.Lifetime != unit.LifetimeCall
 	rec, err := j.entry.Update(durable, func(rec *unit.Record) {

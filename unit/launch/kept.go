@@ -295,10 +295,13 @@ func (k *kept) resume(ctx context.Context) error { return k.at.resume(ctx) }
 func (k *kept) noteSteps(look) {}
 
 // release: nobody is left to write.
-func (k *kept) release(context.Context, look) error {
-	if k.capture != nil {
+func (k *kept) release(ctx context.Context, _ look) error {
+	switch {
+	case k.capture != nil:
 		k.capture.Drain(drainWait)
 		<-k.capture.Ended()
+	case k.j.rec.Output == unit.OutputCapture && !k.orphaned():
+		k.j.awaitOutput(ctx)
 	}
 	return nil
 }

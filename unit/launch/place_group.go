@@ -179,7 +179,12 @@ func (p *groupPlace) pause(ctx context.Context) error {
 		running := 0
 		for _, d := range p.descendants() {
 			if m, ok := describeProcess(d); ok && m.State != "T" && m.State != "t" {
-				running++
+				// Who waits in the kernel, such as for a child of vfork(2)
+				// that was stopped before its exec, runs nothing before it
+				// stops.
+				if m.State != "D" {
+					running++
+				}
 				if err := d.Signal(unix.SIGSTOP); err != nil && !errors.Is(err, unix.ESRCH) {
 					return err
 				}

@@ -37,6 +37,8 @@ type job struct {
 	tail *tail
 	in   *input
 
+	// captured is true for one whose output goes to its directory.
+	captured bool
 	// promotable is true for one that can be detached.
 	promotable bool
 	// begun is closed when it is told of, once.
@@ -50,6 +52,8 @@ type job struct {
 	// rep is the latest report.
 	rep  unit.Report
 	told Facts
+	// ending is true once its end is told.
+	ending bool
 	// detached is true for a job that outlives the server.
 	detached bool
 	// changed is closed when there is more to know, and replaced.
@@ -80,8 +84,8 @@ func (s *Server) newJob(h *launch.Job, rep unit.Report) *job {
 	rec := h.Record()
 	j := &job{
 		s: s, name: h.Name(), owner: rec.Owner, grace: rec.Grace, leftovers: rec.Leftovers, rep: rep,
-		detached: rec.Lifetime != unit.LifetimeCall,
-		begun:    make(chan struct{}), orders: make(chan *order), settled: make(chan struct{}), changed: make(chan struct{}),
+		detached: rec.Lifetime != unit.LifetimeCall, captured: rec.Output == unit.OutputCapture,
+		begun: make(chan struct{}), orders: make(chan *order), settled: make(chan struct{}), changed: make(chan struct{}),
 	}
 	return j
 }
@@ -131,7 +135,9 @@ func (j *job) learn(rep unit.Report) {
 		j.told.Tree = true
 		j.box.put(notification(&TreeEmptied{j.name, j.told, rep.Tree}), false)
 	}
-	if seen.Streams && !j.told.Streams {
+	// Of a capture an empty tree says that nobody writes any more, not that all
+	// was written down: the end is told with the job's.
+	if seen.Streams && !j.told.Streams && (!j.captured || !seen.Tree || j.ending) {
 		j.told.Streams = true
 		j.box.put(notification(&StreamsClosed{j.name, j.told, rep.Streams}), true)
 	}
@@ -364,6 +370,9 @@ func (j *job) finish(rep unit.Report) {
 	if j.tail != nil {
 		j.tail.close()
 	}
+	j.mu.Lock()
+	j.ending = true
+	j.mu.Unlock()
 	if rep.Schema != "" {
 		j.learn(rep)
 	}

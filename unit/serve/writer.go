@@ -93,6 +93,7 @@ func (b *box) send(e envelope, last bool, written chan struct{}) {
 		return
 	}
 	b.queue = append(b.queue, waiting{line, last, written})
+	b.dirty = b.dirty || last // what is there by now comes before it
 	w.count++
 	w.bytes += len(line)
 	b.wake()
