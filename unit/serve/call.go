@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
+	"github.com/unitward/unitward/unit"
 )
 
 // call is a request that is under way.
@@ -172,11 +174,40 @@ func (c *call) fail(err error) {
 
 // params reads the parameters; false when that has failed and was answered.
 func (c *call) params(into any) bool {
-	if fault := params(c.req, into); fault != nil {
+	fault := params(c.req, into)
+	if name := nameIn(into); fault == nil && name != nil {
+		parsed, err := unit.ParseName(*name)
+		if *name = parsed; err != nil {
+			fault = asError(err).field("name")
+		}
+	}
+	if fault != nil {
 		c.fail(fault)
 		return false
 	}
 	return true
+}
+
+// nameIn is where parameters name a job that is to be there; nil for those that
+// name none.
+func nameIn(params any) *string {
+	switch p := params.(type) {
+	case *NameParams:
+		return &p.Name
+	case *TrackParams:
+		return &p.Name
+	case *WaitParams:
+		return &p.Name
+	case *StopParams:
+		return &p.Name
+	case *SignalParams:
+		return &p.Name
+	case *WriteParams:
+		return &p.Name
+	case *OutputQuery:
+		return &p.Name
+	}
+	return nil
 }
 
 func failure(id json.RawMessage, e *Error) envelope {

@@ -42,7 +42,8 @@ type client struct {
 	in    io.WriteCloser
 	state string
 	rung  string
-	// pass is the isolation of every job, else none.
+	// out is the server's output, where nobody reads it by itself.
+	out io.ReadCloser
 
 	mu   sync.Mutex
 	cond *sync.Cond
@@ -112,7 +113,9 @@ func dial(t testing.TB, rung string, o options) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.kill() })
-	if !o.deaf {
+	if o.deaf {
+		c.out = out
+	} else {
 		go c.read(out)
 	}
 	if !o.raw && !o.deaf {

@@ -258,7 +258,7 @@ func (p *piped) tell(rep *unit.Report) {
 	var dropped int64
 	for i, s := range p.streams {
 		sizes[i] = s.ring.end + s.cut
-		dropped += s.cut + s.lost
+		dropped += s.cut + s.lost + max(s.ring.begin-s.sent, 0)
 	}
 	f := &rep.Streams
 	f.StdoutBytes, f.DroppedBytes = &sizes[0], &dropped
