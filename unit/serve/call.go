@@ -6,12 +6,13 @@ import (
 	"fmt"
 
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/serve/rpc"
 )
 
 // call is a request that is under way.
 type call struct {
 	s   *Server
-	req request
+	req rpc.Request
 	// ctx is done when the request was cancelled.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -70,23 +71,23 @@ func methods(name string) method {
 
 // take carries out one line, or begins to.
 func (s *Server) take(line []byte) {
-	req, fault := parse(line)
-	if fault != nil {
-		s.main.put(failure(req.id, fault), false)
+	req, bad := rpc.Parse(line)
+	if bad != nil {
+		s.main.put(failure(req.ID, asFault(bad)), false)
 		return
 	}
-	if req.id == nil {
+	if req.ID == nil {
 		s.notified(req)
 		return
 	}
-	do := methods(req.method)
+	do := methods(req.Method)
 	if do == nil {
-		s.main.put(failure(req.id, fail(CodeMethod, KindMethod, fmt.Sprintf("cannot carry out %.100q: there is no such method", req.method))), false)
+		s.main.put(failure(req.ID, fail(CodeMethod, KindMethod, fmt.Sprintf("cannot carry out %.100q: there is no such method", req.Method))), false)
 		return
 	}
 	c, fault := s.enter(req)
 	if fault != nil {
-		id := req.id
+		id := req.ID
 		if fault.Data.Kind == KindID {
 			id = nil // the answer of that id is the other request's
 		}
@@ -101,43 +102,43 @@ func (s *Server) take(line []byte) {
 }
 
 // enter notes a request as under way.
-func (s *Server) enter(req request) (*call, *Error) {
+func (s *Server) enter(req rpc.Request) (*call, *Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := key(req.id)
+	k := rpc.Key(req.ID)
 	switch {
 	case s.calls[k] != nil:
 		e := fail(CodeRequest, KindID, "cannot take the request: one of the same id is under way")
-		e.Data.ID = req.id
+		e.Data.ID = req.ID
 		return nil, e
 	case s.ending:
 		return nil, fail(CodeShutdown, KindShutdown, "cannot take the request: the server is ending")
-	case !s.initialized && req.method != MethodInitialize && req.method != MethodShutdown:
+	case !s.initialized && req.Method != MethodInitialize && req.Method != MethodShutdown:
 		return nil, fail(CodeUninitialized, KindUninitialized, "cannot take the request: the first is initialize")
-	case len(s.calls) >= maxCalls, s.bytes+req.size > maxCallBytes && len(s.calls) > 0:
+	case len(s.calls) >= maxCalls, s.bytes+req.Size > maxCallBytes && len(s.calls) > 0:
 		return nil, fail(CodeAdmission, KindAdmission, "cannot take the request: too many are under way", "wait for answers")
 	}
 	c := &call{s: s, req: req}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	s.calls[k] = c
-	s.bytes += req.size
+	s.bytes += req.Size
 	return c, nil
 }
 
 // notified takes a message that wants no answer. It gets one all the same when
 // it is none that there is: whoever forgot the id would wait for ever.
-func (s *Server) notified(req request) {
-	if req.method != MethodCancel {
-		s.main.put(failure(nil, fail(CodeRequest, KindRequest, fmt.Sprintf("cannot carry out %.100q: it has no id", req.method)).field("id")), false)
+func (s *Server) notified(req rpc.Request) {
+	if req.Method != MethodCancel {
+		s.main.put(failure(nil, fail(CodeRequest, KindRequest, fmt.Sprintf("cannot carry out %.100q: it has no id", req.Method)).field("id")), false)
 		return
 	}
 	var p CancelParams
-	if fault := params(req, &p); fault != nil {
-		s.main.put(failure(nil, fault), false)
+	if fault := req.ReadParams(&p); fault != nil {
+		s.main.put(failure(nil, asFault(fault)), false)
 		return
 	}
 	s.mu.Lock()
-	c := s.calls[key(p.ID)]
+	c := s.calls[rpc.Key(p.ID)]
 	s.mu.Unlock()
 	if c != nil { // else it was answered meanwhile
 		c.cancel()
@@ -149,8 +150,8 @@ func (c *call) leave() {
 	c.cancel()
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	delete(c.s.calls, key(c.req.id))
-	c.s.bytes -= c.req.size
+	delete(c.s.calls, rpc.Key(c.req.ID))
+	c.s.bytes -= c.req.Size
 }
 
 // answer gives the result, in a job's box where the order matters; nil is no
@@ -163,18 +164,21 @@ func (c *call) reply(b *box, result any, last bool) {
 	if b == nil {
 		b = c.s.main
 	}
-	b.put(envelope{ID: c.req.id, Result: result}, last)
+	b.put(envelope{ID: c.req.ID, Result: result}, last)
 }
 
 // fail gives an error as the answer.
 func (c *call) fail(err error) {
 	c.leave()
-	c.s.main.put(failure(c.req.id, asError(err)), false)
+	c.s.main.put(failure(c.req.ID, asError(err)), false)
 }
 
 // params reads the parameters; false when that has failed and was answered.
 func (c *call) params(into any) bool {
-	fault := params(c.req, into)
+	var fault *Error
+	if bad := c.req.ReadParams(into); bad != nil {
+		fault = asFault(bad)
+	}
 	if name := nameIn(into); fault == nil && name != nil {
 		parsed, err := unit.ParseName(*name)
 		if *name = parsed; err != nil {

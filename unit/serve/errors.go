@@ -8,16 +8,17 @@ import (
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/capture"
 	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/unit/serve/rpc"
 	"github.com/unitward/unitward/unit/store"
 )
 
 // Codes of errors. The first five are JSON-RPC's own.
 const (
-	CodeParse         = -32700
-	CodeRequest       = -32600
-	CodeMethod        = -32601
-	CodeParams        = -32602
-	CodeInternal      = -32603
+	CodeParse         = rpc.CodeParse
+	CodeRequest       = rpc.CodeRequest
+	CodeMethod        = rpc.CodeMethod
+	CodeParams        = rpc.CodeParams
+	CodeInternal      = rpc.CodeInternal
 	CodeNotFound      = -32001
 	CodeUninitialized = -32002
 	CodeExists        = -32003
@@ -41,14 +42,14 @@ const (
 
 // Kinds of errors: what a program decides by.
 const (
-	KindParse    = "parse"
-	KindEncoding = "encoding"
+	KindParse    = rpc.KindParse
+	KindEncoding = rpc.KindEncoding
+	KindBatch    = rpc.KindBatch
+	KindRequest  = rpc.KindRequest
+	KindParams   = rpc.KindParams
 	KindTooLong  = "too_long"
-	KindBatch    = "batch"
-	KindRequest  = "request"
 	KindID       = "duplicate_id"
 	KindMethod   = "method"
-	KindParams   = "params"
 	KindUsage    = "usage"
 	KindInternal = "internal"
 
@@ -115,6 +116,9 @@ func (e *Error) field(name string) *Error {
 	e.Data.Field = name
 	return e
 }
+
+// asFault is a line that cannot be taken.
+func asFault(f *rpc.Fault) *Error { return fail(f.Code, f.Kind, f.Message).field(f.Field) }
 
 // wrong is a parameter that cannot be used.
 func wrong(field, problem string, hints ...string) *Error {

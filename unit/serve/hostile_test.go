@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/unitward/unitward/unit/serve"
+	"github.com/unitward/unitward/unit/serve/rpc"
 )
 
 // unidentified waits for the nth error that answers no request.
@@ -120,7 +121,7 @@ func TestLongLinesAreSkipped(t *testing.T) {
 	}
 	// One that is just short enough counts.
 	line := `{"jsonrpc":"2.0","id":8,"method":"job.status","params":{"name":"`
-	c.send(line + strings.Repeat("x", serve.MaxLine-len(line)-3) + `"}}`)
+	c.send(line + strings.Repeat("x", rpc.MaxLine-len(line)-3) + `"}}`)
 	if e := c.answer("8").fails(t, "usage"); len(e.Message) > 300 || e.Data.Field != "name" {
 		t.Errorf("%.1000s", e.Message)
 	}
@@ -243,7 +244,7 @@ func TestRequiredCapabilities(t *testing.T) {
 	c.fails("not_initialized", "doctor", nil)
 	var r serve.InitializeResult
 	c.call("initialize", map[string]any{"required": []string{"output.files", "promote"}, "protocol": 1}, &r)
-	if r.Protocol != 1 || r.Isolation == "" || r.Limits.Line != serve.MaxLine || !r.Capabilities["abort"] {
+	if r.Protocol != 1 || r.Isolation == "" || r.Limits.Line != rpc.MaxLine || !r.Capabilities["abort"] {
 		t.Errorf("%+v", r)
 	}
 }

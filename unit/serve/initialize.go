@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/unit/serve/rpc"
 )
 
 // Capabilities are what a client can require.
@@ -65,7 +66,7 @@ func (c *call) initialize() func() {
 			Protocol: Protocol, Server: Peer{Name: "unitward", Version: c.s.cfg.Version}, Capabilities: Capabilities(),
 			Isolation: c.s.l.Foresee(c.ctx, launch.DefaultManager(os.Geteuid()), launch.Ladder()),
 			Limits: Limits{
-				Line: MaxLine, Running: c.s.cfg.MaxRunning, Queue: maxQueue, QueueMS: queueTime.Milliseconds(), Ring: maxRing, Stdin: maxStdin,
+				Line: rpc.MaxLine, Running: c.s.cfg.MaxRunning, Queue: maxQueue, QueueMS: queueTime.Milliseconds(), Ring: maxRing, Stdin: maxStdin,
 				Settled: maxSettled, SettledMS: settledTime.Milliseconds(), Tokens: maxTokens, TokensMS: tokenTime.Milliseconds(),
 			},
 		})

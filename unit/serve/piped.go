@@ -9,6 +9,7 @@ import (
 
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/capture"
+	"github.com/unitward/unitward/unit/serve/rpc"
 )
 
 // maxChunk is how many bytes of output one message carries at most.
@@ -191,12 +192,12 @@ func (p *piped) of(s *stream) any {
 	}
 	b := make([]byte, min(s.ring.end-s.sent, maxChunk))
 	n, _ := s.ring.read(b, s.sent)
-	if b = b[:n]; p.encoding == encodingText && !s.atEnd(s.sent+int64(n)) {
-		b = b[:whole(b)]
+	if b = b[:n]; p.encoding == rpc.EncodingText && !s.atEnd(s.sent+int64(n)) {
+		b = b[:rpc.Whole(b)]
 	}
 	if len(b) > 0 {
 		m := &Output{Name: p.name, Facts: p.facts(), Chunk: Chunk{
-			Stream: s.name, Offset: s.sent, Bytes: len(b), Encoding: p.encoding, Data: encode(b, p.encoding),
+			Stream: s.name, Offset: s.sent, Bytes: len(b), Encoding: p.encoding, Data: rpc.Encode(b, p.encoding),
 		}}
 		s.sent += int64(len(b))
 		return m
@@ -233,12 +234,12 @@ func (p *piped) read(q *OutputQuery, at capture.Cursor) (*OutputResult, error) {
 		}
 		b := make([]byte, min(s.ring.end-max(place, s.ring.begin), q.MaxBytes))
 		n, from := s.ring.read(b, place)
-		if b = b[:n]; encoding == encodingText && !s.atEnd(from+int64(n)) {
-			b = b[:whole(b)]
+		if b = b[:n]; encoding == rpc.EncodingText && !s.atEnd(from+int64(n)) {
+			b = b[:rpc.Whole(b)]
 		}
 		if len(b) > 0 || from > place {
 			r.Chunks = append(r.Chunks, Chunk{
-				Stream: s.name, Offset: from, Bytes: len(b), Dropped: from - place, Encoding: encoding, Data: encode(b, encoding),
+				Stream: s.name, Offset: from, Bytes: len(b), Dropped: from - place, Encoding: encoding, Data: rpc.Encode(b, encoding),
 			})
 		}
 		place = from + int64(len(b))

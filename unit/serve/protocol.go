@@ -5,6 +5,7 @@ import (
 
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/unit/serve/rpc"
 )
 
 // Protocol is the version of the protocol that this package speaks.
@@ -102,7 +103,7 @@ type Limits struct {
 // StartParams is a job as a client asks for it.
 type StartParams struct {
 	// Command is the argument vector; it has at least the command's name.
-	Command []Text `json:"command"`
+	Command []rpc.Text `json:"command"`
 	// Name is the job's name; empty draws one.
 	Name string `json:"name,omitempty"`
 	// Owner is a label of the client's session, for job.stopOwner.
@@ -114,13 +115,13 @@ type StartParams struct {
 	Key string `json:"key,omitempty"`
 
 	// Cwd is the working directory; empty is the server's.
-	Cwd *Text `json:"cwd,omitempty"`
+	Cwd *rpc.Text `json:"cwd,omitempty"`
 	// Env is set on top of the server's environment, or of nothing with
 	// CleanEnv; null takes a variable away.
-	Env      map[string]*Text `json:"env,omitempty"`
-	CleanEnv bool             `json:"clean_env,omitempty"`
-	UID      string           `json:"uid,omitempty"`
-	GID      string           `json:"gid,omitempty"`
+	Env      map[string]*rpc.Text `json:"env,omitempty"`
+	CleanEnv bool                 `json:"clean_env,omitempty"`
+	UID      string               `json:"uid,omitempty"`
+	GID      string               `json:"gid,omitempty"`
 	// Nice is the scheduling priority from -20 to 19.
 	Nice *int `json:"nice,omitempty"`
 
@@ -175,9 +176,9 @@ type OutputParams struct {
 	// Stdout and Stderr are, with files, the absolute paths of the files, which
 	// are emptied unless Append is set; null is nowhere. The job gets the
 	// files' own descriptors.
-	Stdout *Text `json:"stdout,omitempty"`
-	Stderr *Text `json:"stderr,omitempty"`
-	Append bool  `json:"append,omitempty"`
+	Stdout *rpc.Text `json:"stdout,omitempty"`
+	Stderr *rpc.Text `json:"stderr,omitempty"`
+	Append bool      `json:"append,omitempty"`
 	// Merged is one pipe for both streams, with notify; it is called stdout.
 	Merged bool `json:"merged,omitempty"`
 	// Encoding is "text", the default, or "base64".
@@ -343,8 +344,8 @@ type Done struct {
 
 // WriteParams writes to a job's standard input.
 type WriteParams struct {
-	Name string `json:"name"`
-	Data Text   `json:"data"`
+	Name string   `json:"name"`
+	Data rpc.Text `json:"data"`
 }
 
 // WriteResult says how much was taken and how much of that the job has not

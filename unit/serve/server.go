@@ -11,6 +11,7 @@ import (
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/unit/serve/rpc"
 )
 
 const (
@@ -128,11 +129,11 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) Ended {
 
 // read takes requests until there are no more.
 func (s *Server) read(in io.Reader) {
-	l := newLines(in)
+	l := rpc.NewLines(in)
 	for s.w.room() {
-		line, err := l.next()
+		line, err := l.Next()
 		switch {
-		case errors.Is(err, errTooLong):
+		case errors.Is(err, rpc.ErrTooLong):
 			s.main.put(failure(nil, fail(CodeRequest, KindTooLong, "cannot read the line: it is longer than 16 MiB")), false)
 		case err != nil:
 			return

@@ -11,6 +11,7 @@ import (
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/capture"
 	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/unit/serve/rpc"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -120,7 +121,7 @@ func policies(p *StartParams, s *unit.Spec) *Error {
 		{"leftovers", &p.Leftovers, []string{"kill", "wait", "keep"}},
 		{"lifetime", &p.Lifetime, []string{"call", "owner", "detached"}},
 		{"stdin", &p.Stdin, []string{"null", stdinPipe}},
-		{"output.encoding", &p.Output.Encoding, []string{encodingText, encodingBase64}},
+		{"output.encoding", &p.Output.Encoding, []string{rpc.EncodingText, rpc.EncodingBase64}},
 		{"output.on_max", &p.Output.OnMax, []string{"truncate", "stop"}},
 	} {
 		if *c.value == "" {
@@ -223,7 +224,7 @@ func output(p *StartParams, s *unit.Spec) *Error {
 	}
 	for _, f := range []struct {
 		field string
-		path  *Text
+		path  *rpc.Text
 	}{{"output.stdout", o.Stdout}, {"output.stderr", o.Stderr}} {
 		if f.path != nil && (!filepath.IsAbs(string(*f.path)) || strings.ContainsRune(string(*f.path), 0)) {
 			return wrong(f.field, "the absolute path of a file is expected")

@@ -9,6 +9,7 @@ import (
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/capture"
 	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/unit/serve/rpc"
 )
 
 // start is one that was asked for, until its job is forgotten.
@@ -311,7 +312,7 @@ func (e *ends) pipes(p *StartParams, rings *pool) error {
 // once: both streams then write behind one another.
 func (e *ends) files(p *StartParams, mode uint32) error {
 	paths := [2]string{os.DevNull, os.DevNull}
-	for i, t := range []*Text{p.Output.Stdout, p.Output.Stderr} {
+	for i, t := range []*rpc.Text{p.Output.Stdout, p.Output.Stderr} {
 		if t != nil {
 			paths[i] = string(*t)
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/unitward/unitward/unit/capture"
+	"github.com/unitward/unitward/unit/serve/rpc"
 )
 
 // tail tells of captured output, as it comes.
@@ -101,15 +102,15 @@ func (t *tail) of(s capture.Stream) any {
 		t.at = t.at.With(s, from)
 		return &Dropped{Name: t.name, Facts: t.facts(), Stream: string(s), Offset: place, Bytes: from - place, Why: droppedLimit}
 	}
-	if t.encoding == encodingText && !last && !t.shut {
-		b = b[:whole(b)]
+	if t.encoding == rpc.EncodingText && !last && !t.shut {
+		b = b[:rpc.Whole(b)]
 	}
 	if len(b) == 0 {
 		return nil
 	}
 	t.at = t.at.With(s, from+int64(len(b)))
 	return &Output{Name: t.name, Facts: t.facts(), Chunk: Chunk{
-		Stream: string(s), Offset: from, Bytes: len(b), Encoding: t.encoding, Data: encode(b, t.encoding),
+		Stream: string(s), Offset: from, Bytes: len(b), Encoding: t.encoding, Data: rpc.Encode(b, t.encoding),
 	}}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/capture"
 	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/unit/serve/rpc"
 )
 
 func (c *call) track() func() {
@@ -17,9 +18,9 @@ func (c *call) track() func() {
 	}
 	at, fault := cursor(p.Cursor)
 	if p.Encoding == "" {
-		p.Encoding = encodingText
+		p.Encoding = rpc.EncodingText
 	}
-	if fault == nil && !oneOf(p.Encoding, encodingText, encodingBase64) {
+	if fault == nil && !oneOf(p.Encoding, rpc.EncodingText, rpc.EncodingBase64) {
 		fault = wrong("encoding", "text or base64 is expected")
 	}
 	if fault != nil {
@@ -281,7 +282,7 @@ func (c *call) output() func() {
 	case fault != nil:
 	case !oneOf(q.Stream, "", string(capture.Stdout), string(capture.Stderr)):
 		fault = wrong("stream", "stdout or stderr is expected")
-	case !oneOf(q.Encoding, "", encodingText, encodingBase64):
+	case !oneOf(q.Encoding, "", rpc.EncodingText, rpc.EncodingBase64):
 		fault = wrong("encoding", "text or base64 is expected")
 	case q.MaxBytes < 0:
 		fault = wrong("max_bytes", "a size is expected")
@@ -326,7 +327,7 @@ func (s *Server) output(ctx context.Context, q *OutputQuery, at capture.Cursor) 
 	r := &OutputResult{Name: q.Name, Chunks: []Chunk{}, Ended: true, Facts: facts}
 	encoding := q.Encoding
 	if encoding == "" {
-		encoding = encodingText
+		encoding = rpc.EncodingText
 		if j != nil && j.tail != nil {
 			encoding = j.tail.encoding
 		}
@@ -341,12 +342,12 @@ func (s *Server) output(ctx context.Context, q *OutputQuery, at capture.Cursor) 
 			return nil, err
 		}
 		last = last || rep.Tree.Empty && len(b) == 0
-		if encoding == encodingText && !last {
-			b = b[:whole(b)]
+		if encoding == rpc.EncodingText && !last {
+			b = b[:rpc.Whole(b)]
 		}
 		if len(b) > 0 || from > place {
 			r.Chunks = append(r.Chunks, Chunk{
-				Stream: string(name), Offset: from, Bytes: len(b), Dropped: from - place, Encoding: encoding, Data: encode(b, encoding),
+				Stream: string(name), Offset: from, Bytes: len(b), Dropped: from - place, Encoding: encoding, Data: rpc.Encode(b, encoding),
 			})
 		}
 		at = at.With(name, from+int64(len(b)))

@@ -1,4 +1,4 @@
-package serve
+package rpc
 
 import (
 	"bytes"
@@ -45,23 +45,24 @@ func (t Text) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"base64": base64.StdEncoding.EncodeToString([]byte(t))})
 }
 
-// Encodings of output.
+// Encodings of bytes in a message.
 const (
-	encodingText   = "text"
-	encodingBase64 = "base64"
+	EncodingText   = "text"
+	EncodingBase64 = "base64"
 )
 
-// encode turns bytes into what a message carries.
-func encode(b []byte, encoding string) string {
-	if encoding == encodingBase64 {
+// Encode turns bytes into what a message carries. In a text, bytes that are not
+// UTF-8 are U+FFFD.
+func Encode(b []byte, encoding string) string {
+	if encoding == EncodingBase64 {
 		return base64.StdEncoding.EncodeToString(b)
 	}
 	return string(bytes.ToValidUTF8(b, []byte("\uFFFD")))
 }
 
-// whole is how much of b can be sent as text now: an incomplete sequence at
+// Whole is how much of b can be sent as text now: an incomplete sequence at
 // its end waits for its rest. What can never become one is not held back.
-func whole(b []byte) int {
+func Whole(b []byte) int {
 	for back := 1; back < utf8.UTFMax && back <= len(b); back++ {
 		c := b[len(b)-back]
 		if utf8.RuneStart(c) {

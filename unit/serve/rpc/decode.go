@@ -1,4 +1,4 @@
-package serve
+package rpc
 
 import (
 	"bytes"
@@ -66,10 +66,10 @@ func (e *FieldError) Error() string {
 	return fmt.Sprintf("cannot read the field %.200q: %s", e.Field, e.Reason)
 }
 
-// decode reads an object into a struct: names count as they are written, and
+// Decode reads an object into a struct: names count as they are written, and
 // one that the struct has not is an error that names it. Missing and null
 // leave what is there. The error is a *FieldError.
-func decode(b []byte, into any) error {
+func Decode(b []byte, into any) error {
 	return decodeStruct(b, reflect.ValueOf(into).Elem(), "")
 }
 
@@ -197,23 +197,60 @@ func unit16(b []byte) (n int) {
 	return n
 }
 
-// request is one line of the client.
-type request struct {
-	// id is as the client wrote it, and nil for a notification.
-	id     json.RawMessage
-	method string
-	params json.RawMessage
-	// size is the length of the line.
-	size int
+// Request is one line of a client.
+type Request struct {
+	// ID is as the client wrote it, and nil for a notification.
+	ID     json.RawMessage
+	Method string
+	// Params is nil where there were none.
+	Params json.RawMessage
+	// Size is the length of the line.
+	Size int
+}
+
+// Codes of JSON-RPC itself.
+const (
+	CodeParse    = -32700
+	CodeRequest  = -32600
+	CodeMethod   = -32601
+	CodeParams   = -32602
+	CodeInternal = -32603
+)
+
+// Kinds of faults.
+const (
+	KindParse    = "parse"
+	KindEncoding = "encoding"
+	KindBatch    = "batch"
+	KindRequest  = "request"
+	KindParams   = "params"
+)
+
+// Fault is a line that cannot be taken.
+type Fault struct {
+	Code          int
+	Kind, Message string
+	// Field is the path of the field that is wrong; empty is the whole.
+	Field string
+}
+
+func (f *Fault) Error() string { return f.Message }
+
+func fail(code int, kind, message string) *Fault {
+	return &Fault{Code: code, Kind: kind, Message: message}
+}
+
+func (f *Fault) field(name string) *Fault {
+	f.Field = name
+	return f
 }
 
 // maxID bounds what is repeated to a client.
 const maxID = 256
 
-// parse reads a line. The error is an *Error; the id is there when it could be
-// read.
-func parse(line []byte) (request, *Error) {
-	r := request{size: len(line)}
+// Parse reads a line. With a fault, the id is there when it could be read.
+func Parse(line []byte) (Request, *Fault) {
+	r := Request{Size: len(line)}
 	if !utf8.Valid(line) {
 		return r, fail(CodeParse, KindEncoding, "cannot read the line: it is not UTF-8")
 	}
@@ -242,13 +279,13 @@ func parse(line []byte) (request, *Error) {
 				bad = "id"
 				continue
 			}
-			r.id = bytes.Clone(m.value)
+			r.ID = bytes.Clone(m.value)
 		case "method":
-			if json.Unmarshal(m.value, &r.method) != nil {
+			if json.Unmarshal(m.value, &r.Method) != nil {
 				bad = "method"
 			}
 		case "params":
-			r.params = m.value
+			r.Params = m.value
 		default:
 			unknown = m.name
 		}
@@ -258,7 +295,7 @@ func parse(line []byte) (request, *Error) {
 		return r, fail(CodeRequest, KindRequest, `cannot take the request: jsonrpc is not "2.0"`).field("jsonrpc")
 	case bad == "id":
 		return r, fail(CodeRequest, KindRequest, "cannot take the request: an id is a string or a whole number, and short").field("id")
-	case bad != "", r.method == "":
+	case bad != "", r.Method == "":
 		return r, fail(CodeRequest, KindRequest, "cannot take the request: a method is expected").field("method")
 	case unknown != "":
 		return r, fail(CodeRequest, KindRequest, fmt.Sprintf("cannot take the request: there is no field %.200q", unknown)).field(unknown)
@@ -284,8 +321,8 @@ func identifies(v json.RawMessage) bool {
 	return true
 }
 
-// key is an id as another way of writing it has it too.
-func key(id json.RawMessage) string {
+// Key is an id as another way of writing it has it too.
+func Key(id json.RawMessage) string {
 	var s string
 	if len(id) > 0 && id[0] == '"' && json.Unmarshal(id, &s) == nil {
 		return "s" + s
@@ -293,12 +330,13 @@ func key(id json.RawMessage) string {
 	return "n" + string(id)
 }
 
-// params reads the parameters of a request; none is an empty object.
-func params(r request, into any) *Error {
-	if len(r.params) == 0 || string(r.params) == "null" {
+// ReadParams reads the parameters of a request into a struct, as Decode does;
+// none is an empty object.
+func (r Request) ReadParams(into any) *Fault {
+	if len(r.Params) == 0 || string(r.Params) == "null" {
 		return nil
 	}
-	if err := decode(r.params, into); err != nil {
+	if err := Decode(r.Params, into); err != nil {
 		var field *FieldError
 		errors.As(err, &field)
 		return fail(CodeParams, KindParams, err.Error()).field(field.Field)

@@ -1,4 +1,4 @@
-package serve
+package rpc
 
 import (
 	"bufio"
@@ -10,22 +10,23 @@ import (
 // MaxLine is the longest line that is read, in bytes.
 const MaxLine = 16 << 20
 
-// errTooLong says that a line was skipped.
-var errTooLong = errors.New("the line is too long")
+// ErrTooLong says that a line was skipped.
+var ErrTooLong = errors.New("the line is too long")
 
-// lines reads lines of bounded length.
-type lines struct {
+// Lines reads lines of at most MaxLine bytes.
+type Lines struct {
 	r   *bufio.Reader
 	max int
 }
 
-func newLines(r io.Reader) *lines { return &lines{bufio.NewReaderSize(r, 64<<10), MaxLine} }
+// NewLines reads lines from r, which is its own from then on.
+func NewLines(r io.Reader) *Lines { return &Lines{bufio.NewReaderSize(r, 64<<10), MaxLine} }
 
-// next reads a line, without its end, which is the caller's then. One that is
-// too long is read over without being kept: the error is errTooLong, and the
+// Next reads a line, without its end, which is the caller's then. One that is
+// too long is read over without being kept: the error is ErrTooLong, and the
 // next line can be read. A last line needs no end: an object that
 // was cut off is not JSON.
-func (l *lines) next() ([]byte, error) {
+func (l *Lines) Next() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := l.r.ReadSlice('\n')
@@ -45,12 +46,12 @@ func (l *lines) next() ([]byte, error) {
 	}
 }
 
-func (l *lines) skip(err error) error {
+func (l *Lines) skip(err error) error {
 	for errors.Is(err, bufio.ErrBufferFull) {
 		_, err = l.r.ReadSlice('\n')
 	}
 	if err != nil {
 		return err
 	}
-	return errTooLong
+	return ErrTooLong
 }
