@@ -97,6 +97,14 @@ func (j *job) facts() Facts {
 	return j.told
 }
 
+// telling are the facts as a message of output has them, which comes before
+// that of the streams' end.
+func (j *job) telling() Facts {
+	f := j.facts()
+	f.Streams, f.Settled = false, false
+	return f
+}
+
 // over is true once nothing more will be learned.
 func (j *job) over() bool {
 	select {

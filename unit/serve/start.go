@@ -192,7 +192,7 @@ func (s *Server) adopt(h *launch.Job, p *StartParams, ends *ends) *job {
 	if ends.out != nil {
 		j.out = ends.out
 		o := j.out
-		o.name, o.facts, o.closed = j.name, j.facts, make(chan struct{})
+		o.name, o.facts, o.closed = j.name, j.telling, make(chan struct{})
 		o.changed = func() { j.box.poke() }
 		if p.Output.OnMax == "stop" {
 			o.exceeded = j.overSized
@@ -226,7 +226,7 @@ func (j *job) follow(encoding string, at capture.Cursor) {
 	if err != nil {
 		return
 	}
-	t.facts = j.facts
+	t.facts = j.telling
 	j.tail, j.box = t, j.s.w.box(t)
 	t.changed = func() { j.box.poke() }
 }
