@@ -95,7 +95,12 @@ func dial(t testing.TB, rung string, o options) *client {
 	}
 	c := &client{t: t, state: o.state, rung: rung}
 	c.cond = sync.NewCond(&c.mu)
-	c.cmd = exec.Command(os.Args[0])
+	argv := []string{os.Args[0]}
+	if rung == "cgroup" && os.Geteuid() != 0 {
+		// Where the user's manager lets a cgroup be made.
+		argv = append([]string{"systemd-run", "--user", "--scope", "--collect", "--quiet", "-p", "Delegate=yes", "--"}, argv...)
+	}
+	c.cmd = exec.Command(argv[0], argv[1:]...)
 	c.cmd.Env = append(slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, roleVariable) }),
 		roleVariable+"="+strconv.Itoa(o.running), "UNITWARD_STATE_DIR="+o.state)
 	c.cmd.Dir = "/"

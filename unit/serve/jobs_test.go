@@ -264,7 +264,8 @@ func TestStopReachesEverything(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		// An impatient stop overtakes a patient one, and both get the proof.
-		c.start(map[string]any{"name": "slow"}, "sh", "-c", `trap "" TERM; while :; do sleep .1; done`)
+		c.start(map[string]any{"name": "slow"}, "sh", "-c", `trap "" TERM; echo up; while :; do sleep .1; done`)
+		c.told("job/output", "slow")
 		patient := c.ask("job.stop", map[string]any{"name": "slow", "grace_ms": 600000})
 		time.Sleep(50 * time.Millisecond)
 		impatient := c.ask("job.stop", map[string]any{"name": "slow", "grace_ms": 100})

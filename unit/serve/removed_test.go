@@ -12,7 +12,8 @@ func TestRecordIsRemovedUnderneath(t *testing.T) {
 		c := dial(t, rung, options{})
 		other := c.start(nil, "sleep", "350")
 		for _, script := range []string{"exit 9", "exec sleep 351"} {
-			name := c.start(map[string]any{"timeout_ms": 300, "grace_ms": 100}, "sh", "-c", "rm -rf "+filepath.Join(c.state, "jobs", "unitward-sh-*")+"; "+script)
+			name := c.start(map[string]any{"timeout_ms": 300, "grace_ms": 100, "stdin": "pipe"}, "sh", "-c", "read go; rm -rf "+filepath.Join(c.state, "jobs", "unitward-sh-*")+"; "+script)
+			c.call("job.write", map[string]any{"name": name, "data": "go\n"}, nil)
 			rep := c.settled(name)
 			if script == "exit 9" && code(rep) != 9 || !rep.Tree.Empty {
 				t.Errorf("%s: %+v", script, rep)

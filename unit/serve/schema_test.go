@@ -160,7 +160,7 @@ func TestSchema(t *testing.T) {
 	if err := e.Encode(doc); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "schema.json", b.Bytes())
+	golden(t, "testdata/schema.json", b.Bytes())
 }
 
 func names(of object) (all []string) {
