@@ -5,12 +5,17 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/unitward/unitward/unit/serve"
 )
+
+// serveGCPercent keeps small what stays for as long as its client does: most of
+// it is of jobs that wait (debug.SetGCPercent).
+const serveGCPercent = 50
 
 func (a *app) serveCommand() *cobra.Command {
 	running := wholeNumber{}
@@ -36,6 +41,7 @@ func (a *app) serve(running wholeNumber) error {
 	}
 	// Many things happen at once here, unlike in every other verb.
 	runtime.SetDefaultGOMAXPROCS()
+	debug.SetGCPercent(serveGCPercent)
 	// Whose reader is gone gets an error, not a signal; what is executed gets
 	// the signal as it was.
 	broken := make(chan os.Signal, 1)

@@ -30,6 +30,8 @@ type piped struct {
 	name    string
 	facts   func() Facts
 	changed func()
+	// ended is called once, when every stream has ended.
+	ended func()
 	// exceeded is called once, when there is more than max.
 	exceeded func()
 
@@ -140,6 +142,7 @@ func (p *piped) finish(s *stream) {
 	p.changed()
 	if last {
 		close(p.closed)
+		p.ended()
 	}
 }
 
@@ -158,16 +161,6 @@ func (p *piped) drain(d time.Duration) bool {
 	}
 	<-p.closed
 	return false
-}
-
-// ended is true when every stream has.
-func (p *piped) ended() bool {
-	select {
-	case <-p.closed:
-		return true
-	default:
-		return false
-	}
 }
 
 // next is the next message for the client.

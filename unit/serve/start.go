@@ -108,10 +108,6 @@ func (j *job) begin() {
 	j.box.put(notification(&Started{j.name, j.owner, j.token, j.facts(), rep.Isolation, rep.PID, rep.StartedAt}), false)
 	if j.out != nil {
 		j.out.start()
-		go func() {
-			<-j.out.closed
-			j.streamsClosed()
-		}()
 	}
 	if j.tail != nil {
 		j.tail.begin()
@@ -193,7 +189,7 @@ func (s *Server) adopt(h *launch.Job, p *StartParams, ends *ends) *job {
 		j.out = ends.out
 		o := j.out
 		o.name, o.facts, o.closed = j.name, j.telling, make(chan struct{})
-		o.changed = func() { j.box.poke() }
+		o.changed, o.ended = func() { j.box.poke() }, j.streamsClosed
 		if p.Output.OnMax == "stop" {
 			o.exceeded = j.overSized
 		}

@@ -160,7 +160,8 @@ func (w *writer) run() {
 // turn writes one message of a box, and puts it back when it may have more.
 func (w *writer) turn(b *box) {
 	b.ready = false
-	if len(b.queue) > 0 && !(b.queue[0].last && b.source != nil && b.dirty) {
+	told := b.source == nil || !b.dirty // all output that was there
+	if len(b.queue) > 0 && (told || !b.queue[0].last) {
 		next := b.queue[0]
 		b.queue[0] = waiting{}
 		if b.queue = b.queue[1:]; len(b.queue) == 0 {
