@@ -34,13 +34,19 @@ type wire struct {
 	serial uint32
 	out    []byte
 	waits  map[uint32]chan<- *dbus.Message
-	err    error
+	// room tells that there are fewer waits, or that the connection has ended.
+	room *sync.Cond
+	err  error
 }
 
 const (
 	// maxMessage is the specification's bound of a message in bytes ("Message
 	// Format").
 	maxMessage = 1 << 27
+	// maxWaits is how many replies are awaited at once. A bus refuses more than
+	// 128 of one connection (dbus-daemon(1), max_replies_per_connection), and
+	// those that were given up count until they come.
+	maxWaits = 96
 	// firstRead is how much room a read has at first; it grows with messages.
 	firstRead = 16 << 10
 	// fixedHeader is the part of the header that tells the message's length.
@@ -68,6 +74,7 @@ func dialWire(ctx context.Context, path string, uid int, deliver func(iface, mem
 		// what follows BEGIN are messages, whether or not OK was read yet.
 		out: fmt.Appendf(make([]byte, 0, 4<<10), "\x00AUTH EXTERNAL %x\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n", fmt.Append(nil, uid)),
 	}
+	w.room = sync.NewCond(&w.mu)
 	return w, nil
 }
 
@@ -194,6 +201,7 @@ func (w *wire) receive(b []byte) error {
 		w.mu.Lock()
 		ch := w.waits[serial]
 		delete(w.waits, serial)
+		w.room.Signal()
 		w.mu.Unlock()
 		if ch != nil {
 			ch <- m // it has room for one
@@ -244,6 +252,12 @@ func (w *wire) call(dest string, path dbus.ObjectPath, method string, fds int, r
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for reply != nil && len(w.waits) >= maxWaits && w.err == nil {
+		if err := w.flushLocked(); err != nil {
+			return 0, err
+		}
+		w.room.Wait() // every reply has a place of its own, whoever awaits it
+	}
 	if w.err != nil {
 		return 0, w.err
 	}
@@ -290,6 +304,7 @@ func (w *wire) forget(serial uint32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.waits, serial)
+	w.room.Signal()
 }
 
 // Close ends the connection. It can be called again.
@@ -305,6 +320,7 @@ func (w *wire) end(err error) {
 		return
 	}
 	w.err, w.waits = err, map[uint32]chan<- *dbus.Message{}
+	w.room.Broadcast()
 	_ = w.conn.Close()
 	close(w.done)
 }

@@ -2,13 +2,10 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -122,8 +119,10 @@ func (o *jobOptions) place(s *unit.Spec) (err error) {
 	if o.user && o.system {
 		return usage("cannot use --user and --system together: one manager holds a unit")
 	}
-	s.Manager = unit.ManagerUser
-	if o.system || !o.user && os.Geteuid() == 0 {
+	switch s.Manager = launch.DefaultManager(os.Geteuid()); {
+	case o.user:
+		s.Manager = unit.ManagerUser
+	case o.system:
 		s.Manager = unit.ManagerSystem
 	}
 	if s.Isolation, err = o.rungs(); err != nil {
@@ -145,20 +144,15 @@ func (o *jobOptions) rungs() ([]string, error) {
 	case o.scope:
 		return []string{verify.IsolationScope}, nil
 	case o.isolation == "auto" && (o.user || o.system):
-		return ladder[:2], nil
+		return launch.Managed(), nil
 	case o.isolation == "auto" && o.cgroupParent != "":
 		return []string{verify.IsolationCgroup}, nil
 	case o.isolation == "auto":
 		return ladder, nil
 	}
-	var rungs []string
-	for _, rung := range strings.Split(o.isolation, ",") {
-		if !slices.Contains(ladder, rung) {
-			return nil, &usageError{"cannot use --isolation " + quote(o.isolation) + ": " + quote(rung) + " is no isolation", "they are " + strings.Join(ladder, ", ") + ", in any order, or auto"}
-		}
-		if !slices.Contains(rungs, rung) {
-			rungs = append(rungs, rung)
-		}
+	rungs, err := launch.Rungs(strings.Split(o.isolation, ","))
+	if err != nil {
+		return nil, wrong("isolation", o.isolation, err)
 	}
 	if o.cgroupParent != "" && !slices.Contains(rungs, verify.IsolationCgroup) {
 		return nil, usage("cannot use --cgroup-parent: isolation cgroup is not among %s", quote(o.isolation))
@@ -187,11 +181,9 @@ func (o *jobOptions) times(s *unit.Spec) (err error) {
 		return err
 	}
 	if o.killSignal != "TERM" {
-		n, ok := verify.SignalNumber(strings.ToUpper(o.killSignal))
-		if !ok {
-			return &usageError{"cannot use --kill-signal " + quote(o.killSignal) + ": no such signal", "give a name such as INT, or a number from 1 to 64"}
+		if s.KillSignal, err = launch.KillSignal(o.killSignal); err != nil {
+			return wrong("kill-signal", o.killSignal, err)
 		}
-		s.KillSignal = n
 	}
 	return nil
 }
@@ -264,13 +256,9 @@ func (o *jobOptions) limits(s *unit.Spec) error {
 		if l.value == "" {
 			continue
 		}
-		if _, err := property.Parse(l.name + "=" + l.value); err != nil {
-			return err
-		}
 		s.Limits = append(s.Limits, unit.LimitAsked{Name: l.name, Value: l.value})
 	}
-	_, err := property.ParseAll(o.properties)
-	return err
+	return launch.CheckProperties(s)
 }
 
 // environment decides the job's environment.
@@ -312,29 +300,16 @@ func (o *jobOptions) priority(s *unit.Spec) error {
 	return nil
 }
 
-// locate finds directory and executable. What is wrong here is not the command
-// line: there is nothing to run, or nowhere.
-func (o *jobOptions) locate(s *unit.Spec) (err error) {
-	if s.Dir, err = workingDirectory(o.dir); err != nil {
-		return err
-	}
-	s.Path, err = launch.Resolve(s.Command[0], s.Dir, o.search)
-	return err
-}
+// locate finds directory and executable.
+func (o *jobOptions) locate(s *unit.Spec) error { return launch.Locate(s, o.dir, o.search) }
 
-func workingDirectory(asked string) (string, error) {
-	dir, err := filepath.Abs(asked)
-	if err != nil {
-		return "", fmt.Errorf("cannot find the working directory: %w", err)
+// wrong is a mistake in an option's value.
+func wrong(option, value string, err error) error {
+	hint := ""
+	if h := hints(err); len(h) > 0 {
+		hint = h[0]
 	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return "", fmt.Errorf("cannot use the working directory: %w", err)
-	}
-	if !info.IsDir() {
-		return "", fmt.Errorf("cannot use the working directory: %w", &os.PathError{Op: "enter", Path: dir, Err: syscall.ENOTDIR})
-	}
-	return dir, nil
+	return &usageError{"cannot use --" + option + " " + quote(value) + ": " + err.Error(), hint}
 }
 
 func quote(s string) string { return strconv.Quote(s) }

@@ -42,7 +42,7 @@ func (a *app) verbs() map[string]func() *cobra.Command {
 		"run": a.runCommand, "start": a.startCommand, "wait": a.waitCommand, "status": a.statusCommand,
 		"list": a.listCommand, "stop": a.stopCommand, "kill": a.killCommand, "pause": a.pauseCommand,
 		"resume": a.resumeCommand, "verify": a.verifyCommand, "doctor": a.doctorCommand,
-		"release": a.releaseCommand, "reap": a.reapCommand,
+		"release": a.releaseCommand, "reap": a.reapCommand, "serve": a.serveCommand,
 		"version": a.versionCommand,
 		"logs":    a.logsCommand,
 	}

@@ -28,7 +28,10 @@ import (
 type Reaper struct {
 	s         *Subreaper
 	pid, main int
-	control   int // a blocking socket; closed once reaped is true
+	control   int // a socket; closed once reaped is true
+	// polled is the same socket for the runtime's poller; nil where a thread
+	// waits for it.
+	polled *os.File
 
 	exited, childless chan struct{}
 
@@ -197,9 +200,7 @@ func (r *Reaper) follow() {
 	var rec record
 	childless := false
 	for {
-		// A thread waits here, as one would for a child: to be woken by the
-		// poller of the runtime takes longer.
-		n, err := readRecord(r.control, &rec)
+		n, err := r.hear(&rec)
 		if err != nil || n == 0 {
 			break
 		}
@@ -230,6 +231,39 @@ func (r *Reaper) follow() {
 	r.finish()
 }
 
+// fewReapers is how many a process can have before it waits for further ones by
+// the poller of the runtime.
+const fewReapers = 4
+
+// share leaves the wait for the reaper to the poller of the runtime.
+func (r *Reaper) share() {
+	if unix.SetNonblock(r.control, true) == nil {
+		r.polled = os.NewFile(uintptr(r.control), "reaper")
+	}
+}
+
+// hear reads the reaper's next record. A thread waits for it, as one would for
+// a child: to be woken by the poller takes longer. Of many reapers each would
+// have a thread.
+func (r *Reaper) hear(rec *record) (n int, err error) {
+	if r.polled == nil {
+		return readRecord(r.control, rec)
+	}
+	raw, err := r.polled.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var rerr error
+	err = raw.Read(func(fd uintptr) bool {
+		n, rerr = readRecord(int(fd), rec)
+		return !errors.Is(rerr, unix.EAGAIN)
+	})
+	if err == nil {
+		err = rerr
+	}
+	return n, err
+}
+
 func (r *Reaper) finish() {
 	r.s.release(r)
 	r.setExit(Exit{})
@@ -243,7 +277,11 @@ func (r *Reaper) finish() {
 		r.gate = nil
 	}
 	r.mu.Unlock()
-	unix.Close(r.control)
+	if r.polled != nil {
+		r.polled.Close()
+	} else {
+		unix.Close(r.control)
+	}
 	closeAll(r.kill, r.note)
 	close(r.childless)
 }
@@ -279,7 +317,7 @@ func again(f func() error) error {
 	}
 }
 
-// readRecord reads one record of a blocking socket; 0 is its end.
+// readRecord reads one record of a socket; 0 is its end.
 func readRecord(fd int, rec *record) (n int, err error) {
 	buf := (*[recordSize]byte)(unsafe.Pointer(rec))[:]
 	for {

@@ -110,7 +110,11 @@ func (s *Subreaper) Fork(c *Command) (*Reaper, error) {
 	r.control = control
 	s.mu.Lock()
 	s.mains[r.main] = r
+	many := len(s.mains) > fewReapers
 	s.mu.Unlock()
+	if many {
+		r.share()
+	}
 	go r.follow()
 	return r, nil
 }

@@ -28,6 +28,10 @@ type Job struct {
 	last look
 	// urged holds at most one word that somebody wants the job to end.
 	urged chan struct{}
+	// tell is called for facts; seenFacts says which of exit and tree were
+	// seen.
+	tell      func(unit.Report)
+	seenFacts [2]bool
 }
 
 func newJob(l *Launcher, rec *unit.Record, entry *store.Entry) *Job {
@@ -146,6 +150,7 @@ func (j *Job) observe(ctx context.Context, depth dbusclient.Depth) look {
 	}
 	lk.v = verify.Judge(lk.o)
 	j.last = lk
+	j.telling(lk)
 	return lk
 }
 
@@ -237,6 +242,9 @@ func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 	if j.held != nil {
 		if err := j.held.release(ctx, lk); err != nil {
 			return rep, err
+		}
+		if j.rec.Output == unit.OutputCapture {
+			j.tellStreams(&rep) // its last was written down meanwhile
 		}
 	}
 	durable := j.rec.Lifetime != unit.LifetimeCall

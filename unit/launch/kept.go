@@ -173,7 +173,8 @@ func (j *Job) started(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// ended is true when a process is gone, or is one that nobody reaps.
+// Ended is true when a recorded process is known to be gone, or is one that its
+// parent has not waited for.
 func Ended(p unit.Process) bool {
 	s, err := proc.Root.Stat(p.PID)
 	return errors.Is(err, fs.ErrNotExist) || err == nil && (s.StartTime != p.StartTime || s.Ended())
@@ -369,13 +370,22 @@ func (k *kept) resume(ctx context.Context) error { return k.at.resume(ctx) }
 func (k *kept) noteSteps(look) {}
 
 // release: nobody is left to write.
-func (k *kept) release(context.Context, look) error {
-	if k.capture != nil {
+func (k *kept) release(ctx context.Context, _ look) error {
+	switch {
+	case k.capture != nil:
 		k.capture.Drain(drainWait)
 		<-k.capture.Ended()
+	case k.j.rec.Output == unit.OutputCapture && !k.orphaned():
+		k.j.awaitOutput(ctx)
 	}
 	return nil
 }
 
-// keep: the reaper goes on alone.
-func (k *kept) keep() error { return k.reaper.Stay() }
+// keep: the reaper goes on alone. A keeper of its own stays anyway, but for the
+// end of a caller that it was told to watch.
+func (k *kept) keep() error {
+	if k.reaper == nil {
+		return k.j.update(func(rec *unit.Record) { rec.Lifetime = unit.LifetimeDetached })
+	}
+	return k.reaper.Stay()
+}

@@ -39,7 +39,7 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	u.j.rec.Identity.Cgroup = u.client.UnitCgroup(slice(s), u.j.rec.Identity.Unit)
 	svc, h, err := u.j.l.service(ctx, u.client, s, u.j.rec, u.j.entry.Dir(), io)
 	if err != nil {
-		return err
+		return unsent(err)
 	}
 	defer h.remove()
 	if err := u.j.entry.Put(u.j.rec); err != nil {
@@ -102,6 +102,16 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 		u.command = h.await.Command()
 	}
 	return u.identify(ctx, s)
+}
+
+// unsent is the error of a start before anything was asked for: that a question
+// to the manager was not answered leaves no doubt about it.
+func unsent(err error) error {
+	var unknown *unit.UnknownOutcomeError
+	if errors.As(err, &unknown) {
+		return fmt.Errorf("cannot %s: %w", unknown.Op, unknown.Err)
+	}
+	return err
 }
 
 // awaitExec waits until the main process has become the command, or has ended,

@@ -1,7 +1,9 @@
 package launch
 
 import (
+	"context"
 	"os"
+	"time"
 
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/capture"
@@ -24,6 +26,30 @@ func (j *Job) tellStreams(rep *unit.Report) {
 	rep.Streams.StdoutBytes, rep.Streams.StderrBytes, rep.Streams.DroppedBytes = out, errs, &dropped
 	if outClosed && errClosed {
 		rep.Streams.State = "closed"
+	}
+}
+
+// awaitOutput waits until the job's keeper, another process, has written down
+// all output that there was. A keeper that cannot is not waited for.
+func (j *Job) awaitOutput(ctx context.Context) {
+	dir, err := j.entry.OpenDir()
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	ctx, cancel := context.WithTimeout(ctx, 2*drainWait)
+	defer cancel()
+	for pause := time.Millisecond; ; pause *= 2 {
+		out, _, outClosed := sizeOf(dir, capture.Stdout)
+		errs, _, errClosed := sizeOf(dir, capture.Stderr)
+		if out == nil || errs == nil || outClosed && errClosed {
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

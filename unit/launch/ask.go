@@ -1,0 +1,116 @@
+package launch
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/unitward/unitward/dbusclient/property"
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/verify"
+)
+
+// AskError is a mistake in what was asked for a job. It matches unit.ErrUsage.
+type AskError struct {
+	// Problem says what is wrong with the value, without naming the option or
+	// field, which are the caller's.
+	Problem string
+	// Help says what would be right; it may be empty.
+	Help string
+}
+
+func (e *AskError) Error() string { return e.Problem }
+
+// Hint proposes the way out.
+func (e *AskError) Hint() []string {
+	if e.Help == "" {
+		return nil
+	}
+	return []string{e.Help}
+}
+
+// Is makes an AskError a usage error.
+func (e *AskError) Is(target error) bool { return target == unit.ErrUsage }
+
+// Managed are the isolations that a systemd manager holds: what is tried for
+// who names a manager.
+func Managed() []string { return Ladder()[:2] }
+
+// Rungs checks the isolations that were asked for and drops what is named
+// twice. None is none. The error is an *AskError.
+func Rungs(asked []string) ([]string, error) {
+	ladder := Ladder()
+	var rungs []string
+	for _, rung := range asked {
+		if !slices.Contains(ladder, rung) {
+			return nil, &AskError{strconv.Quote(rung) + " is no isolation", "they are " + strings.Join(ladder, ", ") + ", in any order, or auto"}
+		}
+		if !slices.Contains(rungs, rung) {
+			rungs = append(rungs, rung)
+		}
+	}
+	return rungs, nil
+}
+
+// KillSignal is the signal of a name such as INT, or of a number, for
+// Spec.KillSignal. The error is an *AskError.
+func KillSignal(name string) (int, error) {
+	n, ok := verify.SignalNumber(strings.ToUpper(name))
+	if !ok {
+		return 0, &AskError{"no such signal", "give a name such as INT, or a number from 1 to 64"}
+	}
+	return n, nil
+}
+
+// DefaultManager is the manager of a user who names none: the system's for
+// root, else the user's own.
+func DefaultManager(uid int) unit.Manager {
+	if uid == 0 {
+		return unit.ManagerSystem
+	}
+	return unit.ManagerUser
+}
+
+// CheckProperties fails for limits and unit properties that no manager would
+// understand. The errors are those of package property.
+func CheckProperties(s *unit.Spec) error {
+	for _, l := range s.Limits {
+		if _, err := property.Parse(l.Name + "=" + l.Value); err != nil {
+			return err
+		}
+	}
+	_, err := property.ParseAll(s.Properties)
+	return err
+}
+
+// Locate fills in a spec's directory and executable. dir is where the job is
+// to run, from the caller's working directory; empty is there. search is the
+// environment in which the command is looked for. What is wrong here is not
+// what was asked: there is nothing to run, or nowhere. The error is a
+// *unit.StartError, or wraps the errno of the directory.
+func Locate(s *unit.Spec, dir string, search []string) (err error) {
+	if s.Dir, err = workingDirectory(dir); err != nil {
+		return err
+	}
+	s.Path, err = Resolve(s.Command[0], s.Dir, search)
+	return err
+}
+
+func workingDirectory(asked string) (string, error) {
+	dir, err := filepath.Abs(asked)
+	if err != nil {
+		return "", fmt.Errorf("cannot find the working directory: %w", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return "", fmt.Errorf("cannot use the working directory: %w", err)
+	}
+	if !info.IsDir() {
+		return "", fmt.Errorf("cannot use the working directory: %w", &os.PathError{Op: "enter", Path: dir, Err: syscall.ENOTDIR})
+	}
+	return dir, nil
+}

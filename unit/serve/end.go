@@ -1,0 +1,91 @@
+package serve
+
+import (
+	"context"
+	"sort"
+	"time"
+)
+
+const (
+	// proofTime is how long, after the longest grace, the server stays for the
+	// proof that its jobs have ended.
+	proofTime = 5 * time.Second
+	// farewellTime is how long it stays for a client that does not read.
+	farewellTime = 5 * time.Second
+	// startsTime bounds the wait for starts that are under way.
+	startsTime = 30 * time.Second
+)
+
+// end stops what ends with the server and says what is left.
+func (s *Server) end(why string, written <-chan struct{}) Ended {
+	s.mu.Lock()
+	s.ending = true
+	s.mu.Unlock()
+	starts := s.abortAll(func(*start) bool { return true })
+	late := time.After(startsTime)
+	for _, st := range starts {
+		select {
+		case <-st.done:
+		case <-late: // a manager that does not answer; lifetime holds it
+		}
+	}
+	ours, left, grace := s.mine()
+	ctx, cancel := context.WithTimeout(context.Background(), grace+proofTime)
+	defer cancel()
+	e := Ended{Why: why, Left: left}
+	e.Stopped, e.Unconfirmed = s.stopAll(ctx, ours, nil)
+	e.Confirmed = len(e.Unconfirmed) == 0
+	s.conclude(e)
+	s.w.close()
+	select {
+	case <-written:
+	case <-time.After(farewellTime):
+	}
+	return e
+}
+
+// mine are the unsettled jobs of this server: those that end with it, and those
+// that do not. grace is the longest of the former.
+func (s *Server) mine() (ours, left []string, grace time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left = []string{}
+	for name, j := range s.jobs {
+		switch {
+		case !j.mine || j.over():
+		case j.isDetached():
+			left = append(left, name)
+		default:
+			ours = append(ours, name)
+			grace = max(grace, j.grace)
+		}
+	}
+	sort.Strings(ours)
+	sort.Strings(left)
+	return ours, left, grace
+}
+
+// conclude answers what still waits for an answer, and says goodbye.
+func (s *Server) conclude(e Ended) {
+	s.mu.Lock()
+	over := s.over
+	for _, c := range s.calls {
+		if c != over {
+			c.cancel()
+		}
+	}
+	s.mu.Unlock()
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		s.tasks.Wait()
+	}()
+	select {
+	case <-answered:
+	case <-time.After(farewellTime):
+	}
+	if over != nil {
+		over.reply(nil, &e, false)
+	}
+	s.w.last(notification(&e))
+}

@@ -1,0 +1,411 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/launch"
+)
+
+const (
+	// drainTime is how long the output of a job is still read whose end is
+	// proven: nobody of it can write any more, but one who left its unit.
+	drainTime = time.Second
+	// retryPause is the time between two attempts to wait for a job whose
+	// record cannot be read, and maxRetries how many there are.
+	retryPause = time.Second
+	maxRetries = 10
+)
+
+// job is one that this server started or tracks. Its keeper alone has its
+// launch.Job.
+type job struct {
+	s           *Server
+	name, owner string
+	token       string
+	// mine is true for one that this server started.
+	mine      bool
+	grace     time.Duration
+	leftovers unit.Leftovers
+	box       *box
+	// out is the output that the server reads, tail what it reads of a
+	// capture, and in the input that it writes; each may be nil.
+	out  *piped
+	tail *tail
+	in   *input
+
+	// captured is true for one whose output goes to its directory.
+	captured bool
+	// promotable is true for one that can be detached.
+	promotable bool
+	// begun is closed when it is told of, once.
+	begun  chan struct{}
+	once   sync.Once
+	orders chan *order
+	// settled is closed once nothing more will be learned.
+	settled chan struct{}
+
+	mu sync.Mutex
+	// rep is the latest report.
+	rep  unit.Report
+	told Facts
+	// ending is true once its end is told.
+	ending bool
+	// detached is true for a job that outlives the server.
+	detached bool
+	// changed is closed when there is more to know, and replaced.
+	changed chan struct{}
+	// at is when it settled.
+	at time.Time
+}
+
+// order is what a keeper is asked to do.
+type order struct {
+	// promote detaches the job; else it is stopped, with grace. exceeded is
+	// for a job that wrote too much.
+	promote, exceeded bool
+	grace             time.Duration
+	// answer gets one outcome.
+	answer chan outcome
+}
+
+// outcome is what came of waiting or acting. A report without a schema is none.
+type outcome struct {
+	rep unit.Report
+	err error
+	// final is true when nothing more can be learned of the job.
+	final bool
+}
+
+func (s *Server) newJob(h *launch.Job, rep unit.Report) *job {
+	rec := h.Record()
+	j := &job{
+		s: s, name: h.Name(), owner: rec.Owner, grace: rec.Grace, leftovers: rec.Leftovers, rep: rep,
+		detached: rec.Lifetime != unit.LifetimeCall, captured: rec.Output == unit.OutputCapture,
+		begun: make(chan struct{}), orders: make(chan *order), settled: make(chan struct{}), changed: make(chan struct{}),
+	}
+	return j
+}
+
+// facts are those that are established.
+func (j *job) facts() Facts {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.told
+}
+
+// telling are the facts as a message of output has them, which comes before
+// that of the streams' end.
+func (j *job) telling() Facts {
+	f := j.facts()
+	f.Streams, f.Settled = false, false
+	return f
+}
+
+// over is true once nothing more will be learned.
+func (j *job) over() bool {
+	select {
+	case <-j.settled:
+		return true
+	default:
+		return false
+	}
+}
+
+// report is the latest report, with what is known of the output.
+func (j *job) report() unit.Report {
+	j.mu.Lock()
+	rep := j.rep
+	j.mu.Unlock()
+	if j.out != nil {
+		j.out.tell(&rep)
+	}
+	return rep
+}
+
+// learn takes a look at the job, and tells of what it establishes.
+func (j *job) learn(rep unit.Report) {
+	if j.out != nil {
+		j.out.tell(&rep)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.rep = rep
+	seen := factsOf(&rep)
+	if seen.Exit && !j.told.Exit {
+		j.told.Exit = true
+		j.box.put(notification(&Exited{j.name, j.told, rep.Exit, rep.Reason}), false)
+	}
+	if seen.Tree && !j.told.Tree {
+		j.told.Tree = true
+		j.box.put(notification(&TreeEmptied{j.name, j.told, rep.Tree}), false)
+	}
+	// Of a capture an empty tree says that nobody writes any more, not that all
+	// was written down: the end is told with the job's.
+	if seen.Streams && !j.told.Streams && (!j.captured || !seen.Tree || j.ending) {
+		j.told.Streams = true
+		j.box.put(notification(&StreamsClosed{j.name, j.told, rep.Streams}), true)
+	}
+	close(j.changed)
+	j.changed = make(chan struct{})
+}
+
+// streamsClosed tells that every pipe of the job has ended.
+func (j *job) streamsClosed() {
+	rep := j.report()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.told.Streams {
+		at := time.Now()
+		j.told.Streams, rep.Streams.At = true, &at
+		j.box.put(notification(&StreamsClosed{j.name, j.told, rep.Streams}), true)
+	}
+	close(j.changed)
+	j.changed = make(chan struct{})
+}
+
+// next returns a channel that is closed when there is more to know than facts.
+func (j *job) next() (Facts, <-chan struct{}) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.told, j.changed
+}
+
+// give hands an order to the keeper; false when the job is over.
+func (j *job) give(o *order) bool {
+	select {
+	case j.orders <- o:
+		return true
+	case <-j.settled:
+		return false
+	}
+}
+
+// stop ends the job, and returns what came of it once that is proven, or
+// cannot be for now. The error of ctx comes with the latest report; the stop
+// goes on.
+func (j *job) stop(ctx context.Context, grace time.Duration) (unit.Report, error) {
+	o := &order{grace: grace, answer: make(chan outcome, 1)}
+	if !j.give(o) {
+		return j.report(), nil
+	}
+	select {
+	case r := <-o.answer:
+		if r.rep.Schema == "" || j.over() {
+			r.rep = j.report()
+		}
+		if r.final {
+			r.err = nil
+		}
+		return r.rep, r.err
+	case <-ctx.Done():
+		return j.report(), ctx.Err()
+	}
+}
+
+// keep stays with the job until nothing more can be learned of it. It does one
+// thing at a time: it waits, or it stops the job.
+func (j *job) keep(h *launch.Job) {
+	defer h.Close()
+	h.OnFacts(j.learn)
+	k := &keeping{j: j, h: h, do: j.attend(h)}
+	for {
+		ctx, cancel := context.WithCancel(context.Background())
+		result := make(chan outcome, 1)
+		go func() { result <- k.do(ctx) }()
+		r, more := k.hear(result, cancel)
+		cancel()
+		if !more {
+			j.finish(r.rep)
+			k.answer(r)
+			return
+		}
+	}
+}
+
+// keeping is the keeper's state.
+type keeping struct {
+	j *job
+	h *launch.Job
+	// do is what it does now.
+	do func(context.Context) outcome
+	// killAt is when the stop that is under way kills; zero for none. waiters
+	// want to know what came of it.
+	killAt  time.Time
+	waiters []chan outcome
+	retries int
+}
+
+func (k *keeping) answer(r outcome) {
+	for _, c := range k.waiters {
+		c <- r
+	}
+	k.waiters, k.killAt = nil, time.Time{}
+}
+
+// hear waits for the result of what is being done, or for an order that
+// changes it. more is false when the job is over.
+func (k *keeping) hear(result <-chan outcome, cancel func()) (r outcome, more bool) {
+	for {
+		select {
+		case r := <-result:
+			return k.heard(r)
+		case o := <-k.j.orders:
+			at := time.Now().Add(o.grace)
+			if !o.promote && !k.killAt.IsZero() && !at.Before(k.killAt) {
+				// The stop that is under way is no slower.
+				k.waiters = append(k.waiters, o.answer)
+				continue
+			}
+			if o.promote && !k.killAt.IsZero() {
+				o.answer <- outcome{err: fail(CodeEnded, KindEnded, "cannot promote job "+k.j.name+": it is being stopped")}
+				continue
+			}
+			cancel()
+			if r := <-result; r.final {
+				k.waiters = append(k.waiters, o.answer)
+				return r, false
+			}
+			if o.promote {
+				o.answer <- k.promote()
+				k.do = k.j.attend(k.h)
+				return outcome{}, true
+			}
+			k.waiters, k.killAt = append(k.waiters, o.answer), at
+			k.do = k.stop(o)
+			return outcome{}, true
+		}
+	}
+}
+
+// heard takes a result that came by itself.
+func (k *keeping) heard(r outcome) (outcome, bool) {
+	if r.final {
+		return r, false
+	}
+	k.answer(r)
+	if r.err == nil {
+		k.retries = 0
+	} else if k.retries++; k.retries > maxRetries {
+		r.rep = k.j.report()
+		return r, false // its record is gone, or is somebody else's
+	}
+	attend, pause := k.j.attend(k.h), r.err != nil
+	k.do = func(ctx context.Context) outcome {
+		if pause {
+			select {
+			case <-time.After(retryPause):
+			case <-ctx.Done():
+			}
+		}
+		return attend(ctx)
+	}
+	return r, true
+}
+
+func (k *keeping) stop(o *order) func(context.Context) outcome {
+	return func(ctx context.Context) outcome {
+		stop := k.h.Stop
+		if o.exceeded {
+			stop = k.h.Exceed
+		}
+		rep, err := stop(ctx, o.grace)
+		return outcome{rep, err, rep.Confirmed}
+	}
+}
+
+func (k *keeping) promote() outcome {
+	rep, detached, err := k.h.Detach(context.Background())
+	switch {
+	case err != nil:
+		return outcome{err: err}
+	case !detached:
+		return outcome{err: &unit.EndedError{Op: "promote", Name: k.j.name}}
+	}
+	k.j.mu.Lock()
+	k.j.detached, k.j.rep = true, rep
+	k.j.mu.Unlock()
+	return outcome{rep: rep}
+}
+
+// attend waits for the job's end, and does for a job of this server what no
+// manager does.
+func (j *job) attend(h *launch.Job) func(context.Context) outcome {
+	return func(ctx context.Context) outcome {
+		wait, fact := h.Wait, launch.FactSettled
+		if j.mine {
+			wait = h.Await
+			if j.leftovers == unit.LeftoversKeep {
+				fact = launch.FactExit
+			}
+		}
+		rep, err := wait(ctx, fact)
+		if err == nil && !rep.Confirmed {
+			if j.mine && j.leftovers == unit.LeftoversKeep && !rep.Tree.Empty {
+				err = j.leave(h)
+			}
+			if err == nil {
+				rep, err = h.Wait(ctx, launch.FactSettled)
+			}
+		}
+		return outcome{rep, err, rep.Confirmed || err == nil}
+	}
+}
+
+// leave lets what is left of the job outlive the server.
+func (j *job) leave(h *launch.Job) error {
+	j.mu.Lock()
+	before := j.detached
+	j.detached = true
+	j.mu.Unlock()
+	if before {
+		return nil
+	}
+	return h.Keep()
+}
+
+// finish tells the end.
+func (j *job) finish(rep unit.Report) {
+	if j.in != nil {
+		j.in.close()
+	}
+	if j.out != nil {
+		j.out.drain(drainTime)
+	}
+	if j.tail != nil {
+		j.tail.close()
+	}
+	j.mu.Lock()
+	j.ending = true
+	j.mu.Unlock()
+	if rep.Schema != "" {
+		j.learn(rep)
+	}
+	rep = j.report()
+	j.mu.Lock()
+	j.rep, j.at = rep, time.Now()
+	j.told.Settled = rep.State == unit.StateSettled
+	j.box.put(notification(&Settled{j.name, j.owner, j.told, rep.Confirmed, rep}), true)
+	close(j.changed)
+	j.changed = make(chan struct{})
+	j.mu.Unlock()
+	if j.out != nil {
+		j.out.settle()
+	}
+	close(j.settled)
+	j.s.retire(j)
+}
+
+// overSized stops a job that wrote more than it may.
+func (j *job) overSized() {
+	go j.give(&order{exceeded: true, grace: j.grace, answer: make(chan outcome, 1)})
+}
+
+// isEnded is true for an error that says that there is nothing to act on.
+func isEnded(err error) bool {
+	var ended *unit.EndedError
+	return errors.As(err, &ended)
+}

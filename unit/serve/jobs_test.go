@@ -1,0 +1,362 @@
+package serve_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unitward/unitward/unit/serve"
+)
+
+func TestFactsComeInOrder(t *testing.T) {
+	in(t, func(t *testing.T, rung string) {
+		c := dial(t, rung, options{})
+		name := c.start(map[string]any{"owner": "s1", "token": "t1"}, "sh", "-c", "echo out; echo err >&2; exit 3")
+		rep := c.settled(name)
+		if code(rep) != 3 || !rep.Confirmed || reason(rep) != "failed" || rep.Owner != "s1" {
+			t.Errorf("settled as %+v", rep)
+		}
+		if out, err := c.all(name, "stdout"), c.all(name, "stderr"); out != "out\n" || err != "err\n" {
+			t.Errorf("output %q, %q", out, err)
+		}
+		if s := rep.Streams; s.State != "closed" || *s.StdoutBytes != 4 || *s.StderrBytes != 4 || *s.DroppedBytes != 0 {
+			t.Errorf("streams %+v", s)
+		}
+		var order []string
+		c.mu.Lock()
+		last := serve.Facts{}
+		for _, m := range c.got {
+			if m.name != name {
+				continue
+			}
+			order = append(order, m.Method)
+			var p struct{ Facts serve.Facts }
+			if err := json.Unmarshal(m.Params, &p); err != nil {
+				t.Error(err)
+			}
+			if last.Exit && !p.Facts.Exit || last.Tree && !p.Facts.Tree || last.Settled {
+				t.Errorf("%s after %+v", m.raw, last)
+			}
+			last = p.Facts
+		}
+		c.mu.Unlock()
+		at := func(m string) int { return slices.Index(order, m) }
+		if at("job/started") != 0 || at("job/settled") != len(order)-1 || at("job/exit") < 0 || at("job/tree") < 0 ||
+			at("job/streams") < at("job/output") || last != (serve.Facts{Exit: true, Streams: true, Tree: true, Settled: true}) {
+			t.Errorf("%v, %+v", order, last)
+		}
+		if e := c.end(); e.Why != "eof" || !e.Confirmed || len(e.Stopped)+len(e.Left) != 0 {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+func TestExitIsToldBeforeLeftoversEnd(t *testing.T) {
+	in(t, func(t *testing.T, rung string) {
+		c := dial(t, rung, options{})
+		name := c.start(map[string]any{"leftovers": "wait"}, "sh", "-c", "sleep 300 & exit 4")
+		var w serve.WaitResult
+		c.call("job.wait", map[string]any{"name": name, "for": "exit"}, &w)
+		if !w.Reached || !w.Facts.Exit || w.Facts.Tree || w.Facts.Streams || code(w.Report) != 4 {
+			t.Errorf("%+v", w)
+		}
+		c.told("job/exit", name)
+		var s serve.StopResult
+		c.call("job.stop", map[string]any{"name": name}, &s)
+		if !s.Confirmed || code(s.Report) != 4 || !s.Facts.Settled {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestRunStopsAndSaysWhy(t *testing.T) {
+	in(t, func(t *testing.T, rung string) {
+		c := dial(t, rung, options{})
+		if r := c.run(nil, "sh", "-c", "exit 124"); code(r.Report) != 124 || reason(r.Report) != "failed" {
+			t.Errorf("124: %+v", r)
+		}
+		if r := c.run(nil, "sh", "-c", "kill -9 $$"); reason(r.Report) != "signaled" || *r.Report.Exit.Signal != "KILL" {
+			t.Errorf("KILL: %+v", r)
+		}
+		if r := c.run(map[string]any{"timeout_ms": 200}, "sh", "-c", "sleep 301 & sleep 302"); reason(r.Report) != "timeout" || !r.Report.Confirmed {
+			t.Errorf("timeout: %+v", r)
+		}
+		if r := c.run(nil, "sh", "-c", "setsid sleep 303 >/dev/null 2>&1 & exit 0"); code(r.Report) != 0 || !r.Report.Confirmed {
+			t.Errorf("leftovers: %+v", r)
+		}
+		if r := c.run(map[string]any{"cwd": "/tmp", "env": map[string]any{"A": "b c", "HOME": nil}}, "sh", "-c", `test "$A" = "b c" && test -z "$HOME" && test "$PWD" = /tmp`); code(r.Report) != 0 {
+			t.Errorf("environment: %+v", r)
+		}
+		raw := []any{"sh", "-c", `printf %s "$1"`, "sh", map[string]string{"base64": "/4A="}}
+		var r serve.RunResult
+		c.call("job.run", c.job(map[string]any{"command": raw, "name": "raw", "output": map[string]any{"encoding": "base64"}}), &r)
+		if got := c.all("raw", "stdout"); got != "/4A=" {
+			t.Errorf("raw: %q", got)
+		}
+		// A run that is cancelled is a job that is stopped.
+		id := c.ask("job.run", c.job(map[string]any{"name": "cancelled"}, "sleep", "304"))
+		c.told("job/started", "cancelled")
+		c.send(`{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":` + id + `}}`)
+		c.answer(id).into(t, &r)
+		if !r.Cancelled || reason(r.Report) != "cancelled" || !r.Report.Confirmed || !r.Facts.Settled {
+			t.Errorf("cancelled: %+v", r)
+		}
+	})
+}
+
+func TestStartsThatFail(t *testing.T) {
+	c := dial(t, "group", options{})
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		name   string
+		more   map[string]any
+		argv   []string
+		status int
+	}{
+		{"not found", nil, []string{"no-such-command-anywhere"}, 127},
+		{"not executable", nil, []string{plain}, 126},
+		{"no directory", map[string]any{"cwd": dir + "/none"}, []string{"true"}, 125},
+		{"no file", map[string]any{"output": map[string]any{"mode": "files", "stdout": dir + "/none/x"}}, []string{"true"}, 125},
+		{"no user", map[string]any{"uid": "no-such-user-anywhere"}, []string{"true"}, 125},
+	} {
+		e := c.do("job.start", c.job(x.more, x.argv...)).fails(t, "start_failed")
+		if e.Data.Status != x.status || e.Code != serve.CodeStartFailed {
+			t.Errorf("%s: %+v", x.name, e)
+		}
+	}
+	c.start(map[string]any{"name": "taken"}, "sleep", "310")
+	if e := c.do("job.start", c.job(map[string]any{"name": "taken"}, "true")).fails(t, "exists"); e.Data.Name != "taken" {
+		t.Errorf("%+v", e)
+	}
+	for field, more := range map[string]map[string]any{
+		"name":             {"name": "-x"},
+		"isolation":        {"isolation": []string{"nothing"}},
+		"lifetime":         {"lifetime": "never"},
+		"owner_pid":        {"lifetime": "owner"},
+		"output.mode":      {"lifetime": "detached", "output": map[string]any{"mode": "notify"}},
+		"output.merged":    {"output": map[string]any{"mode": "null", "merged": true}},
+		"output.stdout":    {"output": map[string]any{"mode": "files"}},
+		"output.max_bytes": {"output": map[string]any{"max_bytes": -1}},
+		"kill_signal":      {"kill_signal": "NONE"},
+		"timeout_ms":       {"timeout_ms": -1},
+		"nice":             {"nice": 20},
+		"env":              {"env": map[string]any{"A=B": "c"}},
+		"cwd":              {"cwd": "a\x00b"},
+		"command":          {"command": []string{}},
+	} {
+		if e := c.do("job.start", c.job(more, "true")).fails(t, "usage"); e.Data.Field != field || e.Code != serve.CodeParams {
+			t.Errorf("%s: %+v", field, e)
+		}
+	}
+	for field, more := range map[string]map[string]any{
+		"output.mod": {"output": map[string]any{"mod": "null"}}, "Name": {"Name": "x"}, "timeout_ms": {"timeout_ms": "1s"}, "command": {"command": []any{1}}, "limits": {"limits": []int{}},
+	} {
+		if e := c.do("job.start", c.job(more, "true")).fails(t, "params"); e.Data.Field != field {
+			t.Errorf("%s: %+v", field, e)
+		}
+	}
+	entries, _ := os.ReadDir(filepath.Join(c.state, "jobs"))
+	if len(entries) != 1 {
+		t.Errorf("what did not start has left %v", entries)
+	}
+}
+
+func TestPromotedJobOutlivesTheServer(t *testing.T) {
+	in(t, func(t *testing.T, rung string) {
+		state := stateDir(t)
+		t.Cleanup(func() { sweep(t, state) })
+		c := dial(t, rung, options{state: state})
+		go_ := filepath.Join(t.TempDir(), "go")
+		os.Chmod(filepath.Dir(go_), 0o755)
+		script := "echo a; while ! [ -e " + go_ + " ]; do sleep .03; done; echo b; exit 7"
+		name := c.start(map[string]any{"promotable": true, "owner": "o", "output": map[string]any{"follow": true}}, "sh", "-c", script)
+		c.told("job/output", name)
+		var r serve.JobResult
+		c.call("job.promote", map[string]any{"name": name}, &r)
+		if r.Report.Lifetime != "detached" || r.Report.State != "running" {
+			t.Errorf("promoted: %+v", r)
+		}
+		b := c.run(map[string]any{"name": "late", "background_after_ms": 100}, "sh", "-c", script)
+		if !b.Background || b.Facts.Exit || b.Report.Lifetime != "detached" {
+			t.Errorf("background: %+v", b)
+		}
+		call := c.start(map[string]any{"name": "mine"}, "sleep", "320")
+		detached := c.start(map[string]any{"name": "own", "lifetime": "detached", "timeout_ms": 60000}, "sh", "-c", script)
+		c.fails("not_promotable", "job.promote", map[string]any{"name": call})
+		e := c.end()
+		if !e.Confirmed || !slices.Equal(e.Stopped, []string{"mine"}) || !slices.Equal(e.Left, []string{"late", detached, name}) {
+			t.Errorf("ended: %+v", e)
+		}
+		c = dial(t, rung, options{state: state})
+		var list serve.ListResult
+		c.call("job.list", map[string]any{}, &list)
+		if len(list.Jobs) != 3 || len(list.Bad) != 0 {
+			t.Errorf("left: %+v", list)
+		}
+		for _, name := range []string{name, "late", detached} {
+			c.call("job.track", map[string]any{"name": name, "follow": true}, nil)
+		}
+		if err := os.WriteFile(go_, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{name, "late", detached} {
+			if rep := c.settled(name); code(rep) != 7 || !rep.Confirmed {
+				t.Errorf("%s: %+v", name, rep)
+			}
+			if got := c.all(name, "stdout"); got != "a\nb\n" {
+				t.Errorf("%s wrote %q", name, got)
+			}
+			var o serve.OutputResult
+			c.call("job.output", map[string]any{"name": name, "cursor": "o2e0"}, &o)
+			if len(o.Chunks) != 1 || o.Chunks[0].Data != "b\n" || o.Cursor != "o4e0" || !o.Ended {
+				t.Errorf("%s: %+v", name, o)
+			}
+			c.call("job.release", map[string]any{"name": name}, nil)
+			c.fails("not_found", "job.status", map[string]any{"name": name})
+		}
+	})
+}
+
+func TestKeyJoinsTheRunningJob(t *testing.T) {
+	c := dial(t, "group", options{})
+	a := c.start(map[string]any{"key": "k"}, "sleep", "321")
+	var r serve.StartResult
+	c.call("job.start", c.job(map[string]any{"key": "k"}, "sleep", "321"), &r)
+	if !r.Joined || r.Name != a {
+		t.Errorf("%+v, want %s", r, a)
+	}
+	c.call("job.stop", map[string]any{"name": a}, nil)
+	c.settled(a)
+}
+
+func TestStopReachesEverything(t *testing.T) {
+	in(t, func(t *testing.T, rung string) {
+		c := dial(t, rung, options{})
+		for name, script := range map[string]string{
+			"pipe":    "sleep 330 | cat; true",
+			"session": "setsid sleep 331 & wait",
+			"deaf":    `trap "" TERM; sleep 332 & while :; do sleep .1; done`,
+			"stopped": "sleep 333 & kill -STOP $$",
+			"killed":  "sleep 334 & sleep .1; kill -9 $$",
+		} {
+			c.start(map[string]any{"name": name, "owner": "all", "leftovers": "wait"}, "sh", "-c", script)
+		}
+		c.start(map[string]any{"name": "other", "owner": "other"}, "sleep", "335")
+		var r serve.StopOwnerResult
+		c.call("job.stopOwner", map[string]any{"owner": "all", "grace_ms": 300}, &r)
+		if !r.Confirmed || len(r.Stopped) != 5 || len(r.Unconfirmed) != 0 {
+			t.Errorf("%+v", r)
+		}
+		if n := processes("sleep", "33[0-4]"); n != 0 {
+			t.Errorf("%d are left", n)
+		}
+		var st serve.JobResult
+		c.call("job.status", map[string]any{"name": "other"}, &st)
+		if st.Report.State != "running" || st.Facts != (serve.Facts{}) {
+			t.Errorf("%+v", st)
+		}
+		// An impatient stop overtakes a patient one, and both get the proof.
+		c.start(map[string]any{"name": "slow"}, "sh", "-c", `trap "" TERM; echo up; while :; do sleep .1; done`)
+		c.told("job/output", "slow")
+		patient := c.ask("job.stop", map[string]any{"name": "slow", "grace_ms": 600000})
+		time.Sleep(50 * time.Millisecond)
+		impatient := c.ask("job.stop", map[string]any{"name": "slow", "grace_ms": 100})
+		for _, id := range []string{patient, impatient} {
+			var s serve.StopResult
+			c.answer(id).into(t, &s)
+			if !s.Confirmed || *s.Report.Exit.Signal != "KILL" || reason(s.Report) != "cancelled" {
+				t.Errorf("%+v", s)
+			}
+		}
+		// What has ended says so, with its own code.
+		c.run(map[string]any{"name": "done"}, "sh", "-c", "exit 9")
+		var s serve.StopResult
+		c.call("job.stop", map[string]any{"name": "done"}, &s)
+		if !s.Confirmed || code(s.Report) != 9 || s.Report.Stop.RequestedAt != nil {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// processes counts those whose command line is argv; the last is a pattern of
+// path.Match.
+func processes(argv ...string) (n int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range files {
+		b, _ := os.ReadFile(f)
+		got := strings.Split(strings.TrimRight(string(b), "\x00"), "\x00")
+		if len(got) != len(argv) || !slices.Equal(got[:len(got)-1], argv[:len(argv)-1]) {
+			continue
+		}
+		if ok, _ := filepath.Match(argv[len(argv)-1], got[len(got)-1]); ok {
+			n++
+		}
+	}
+	return n
+}
+
+func TestSignalsAndPauses(t *testing.T) {
+	in(t, func(t *testing.T, rung string) {
+		c := dial(t, rung, options{})
+		name := c.start(nil, "sh", "-c", `trap "echo got; exit 5" USR1; echo up; while :; do sleep .03; done`)
+		c.told("job/output", name)
+		c.call("job.pause", map[string]any{"name": name}, nil)
+		c.call("job.resume", map[string]any{"name": name}, nil)
+		c.call("job.signal", map[string]any{"name": name, "signal": "USR1"}, nil)
+		if rep := c.settled(name); code(rep) != 5 || reason(rep) != "failed" {
+			t.Errorf("%+v", rep)
+		}
+		if got := c.all(name, "stdout"); got != "up\ngot\n" {
+			t.Errorf("%q", got)
+		}
+		c.fails("ended", "job.signal", map[string]any{"name": name, "signal": "USR1"})
+		c.fails("ended", "job.pause", map[string]any{"name": name})
+		c.fails("not_found", "job.signal", map[string]any{"name": "nobody", "signal": "USR1"})
+		c.fails("usage", "job.signal", map[string]any{"name": name, "signal": "NONE"})
+		// A paused job is stopped all the same.
+		name = c.start(nil, "sleep", "340")
+		c.call("job.pause", map[string]any{"name": name}, nil)
+		var s serve.StopResult
+		c.call("job.stop", map[string]any{"name": name}, &s)
+		if !s.Confirmed || *s.Report.Exit.Signal != "TERM" {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestWaits(t *testing.T) {
+	c := dial(t, "group", options{})
+	name := c.start(nil, "sleep", "341")
+	var w serve.WaitResult
+	c.call("job.wait", map[string]any{"name": name, "timeout_ms": 20}, &w)
+	if w.Reached || !w.TimedOut || w.Cancelled || w.Report.State != "running" || len(w.Report.Tree.Members) != 1 {
+		t.Errorf("timeout: %+v", w)
+	}
+	id := c.ask("job.wait", map[string]any{"name": name})
+	c.send(`{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":` + id + `}}`)
+	w = serve.WaitResult{}
+	c.answer(id).into(t, &w)
+	if w.Reached || w.TimedOut || !w.Cancelled || w.Report.State != "running" {
+		t.Errorf("cancel: %+v", w)
+	}
+	id = c.ask("job.wait", map[string]any{"name": name, "for": "tree"})
+	c.call("job.stop", map[string]any{"name": name}, nil)
+	c.answer(id).into(t, &w)
+	if !w.Reached {
+		t.Errorf("tree: %+v", w)
+	}
+	c.call("job.wait", map[string]any{"name": name, "timeout_ms": 0}, &w)
+	if !w.Reached {
+		t.Errorf("at once: %+v", w)
+	}
+	c.fails("not_found", "job.wait", map[string]any{"name": "nobody"})
+	c.fails("usage", "job.wait", map[string]any{"name": name, "for": "ever"})
+}

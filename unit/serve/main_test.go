@@ -1,0 +1,82 @@
+package serve_test
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/unit/serve"
+	"github.com/unitward/unitward/unit/store"
+)
+
+// roleVariable makes this program the server of a test; its value is the
+// number of jobs that can be unsettled.
+const roleVariable = "SERVE_TEST_RUNNING"
+
+// TestMain lets this program be what a unit executes, and the server.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && strings.HasPrefix(os.Args[1], "_") {
+		os.Exit(enter(os.Args[1], os.Args[2]))
+	}
+	if running := os.Getenv(roleVariable); running != "" {
+		os.Exit(server(running))
+	}
+	os.Exit(m.Run())
+}
+
+func enter(verb, arg string) int {
+	switch verb {
+	case launch.BecomeVerb:
+		return keeper.Become(arg)
+	case launch.TendVerb:
+		return launch.Tend(arg, os.Getenv)
+	}
+	keeper.ReadCaller()
+	self, err := os.Executable()
+	if err == nil && verb == launch.KeepVerb {
+		err = launch.RunKeeper(arg, self, os.Geteuid())
+	} else if err == nil {
+		err = store.RecordExit(arg, os.Getenv, launch.Ended, time.Now())
+	}
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+func server(running string) int {
+	caller := keeper.ReadCaller()
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
+	defer stop()
+	self, err := os.Executable()
+	if err != nil {
+		return 1
+	}
+	l, err := launch.New(launch.Config{StateDir: os.Getenv("UNITWARD_STATE_DIR"), Getenv: os.Getenv, UID: os.Geteuid(), Self: self})
+	if err != nil {
+		return 1
+	}
+	defer l.Close()
+	n := 0
+	for _, c := range running {
+		n = n*10 + int(c-'0')
+	}
+	os.Unsetenv(roleVariable)
+	ended := serve.New(serve.Config{Launcher: l, Caller: caller, Environ: os.Environ(), Version: "test", MaxRunning: n}).Serve(ctx, os.Stdin, os.Stdout)
+	if !ended.Confirmed {
+		return 123
+	}
+	return 0
+}
+
+// stateDir is a state directory of the test.
+func stateDir(t testing.TB) string { return filepath.Join(t.TempDir(), "state") }

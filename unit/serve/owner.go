@@ -1,0 +1,120 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/unitward/unitward/unit"
+)
+
+func (c *call) stopOwner() func() {
+	var p StopOwnerParams
+	if !c.params(&p) {
+		return nil
+	}
+	grace, fault := graceOf(p.GraceMS)
+	if fault == nil && p.Owner == "" {
+		fault = wrong("owner", "the label of an owner is expected")
+	}
+	if fault != nil {
+		c.fail(fault)
+		return nil
+	}
+	starts := c.s.abortAll(func(st *start) bool { return st.owner == p.Owner })
+	return func() {
+		r := &StopOwnerResult{Owner: p.Owner}
+		for _, st := range starts {
+			if <-st.done; st.job == nil {
+				r.Aborted++
+			}
+		}
+		names, bad, err := c.s.owned(c.ctx, p.Owner)
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		r.Stopped, r.Unconfirmed = c.s.stopAll(c.ctx, names, grace)
+		r.Unconfirmed = append(r.Unconfirmed, bad...)
+		r.Confirmed = len(r.Unconfirmed) == 0
+		c.answer(nil, r)
+	}
+}
+
+// abortAll gives up starts that are under way, and returns them.
+func (s *Server) abortAll(which func(*start) bool) (starts []*start) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for st := range s.starts {
+		if which(st) {
+			st.cancel()
+			starts = append(starts, st)
+		}
+	}
+	return starts
+}
+
+// owned are the jobs of an owner that are not settled: those of this server and
+// those on record.
+func (s *Server) owned(ctx context.Context, owner string) (names []string, bad []Unconfirmed, err error) {
+	live := map[string]bool{}
+	s.mu.Lock()
+	for name, j := range s.jobs {
+		if j.owner == owner && !j.over() {
+			live[name] = true
+		}
+	}
+	s.mu.Unlock()
+	found, err := s.l.Names()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range found {
+		seen, err := s.l.Glance(ctx, name, func(rec *unit.Record) bool { return rec.Owner == owner && rec.Sealed == nil })
+		var gone *unit.NotFoundError
+		switch {
+		case errors.As(err, &gone):
+		case seen != nil && seen.Report.State != unit.StateSettled:
+			live[name] = true
+		case seen == nil && err != nil:
+			// Whose job it is cannot be read: it may be the owner's.
+			bad = append(bad, Unconfirmed{Name: name, Error: asError(err)})
+		}
+	}
+	for name := range live {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names, bad, nil
+}
+
+// stopAll ends jobs, all at once. What cannot be proven is said of each.
+func (s *Server) stopAll(ctx context.Context, names []string, grace *time.Duration) (stopped []string, unconfirmed []Unconfirmed) {
+	results := make([]Unconfirmed, len(names))
+	confirmed := make([]bool, len(names))
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() {
+			rep, _, err := s.stop(ctx, name, grace)
+			confirmed[i] = rep.Confirmed
+			if results[i].Name = name; rep.Schema != "" {
+				results[i].Report = &rep
+			}
+			if err != nil {
+				results[i].Error = asError(err)
+			}
+		})
+	}
+	all.Wait()
+	stopped, unconfirmed = []string{}, []Unconfirmed{}
+	for i, name := range names {
+		if confirmed[i] {
+			stopped = append(stopped, name)
+		} else {
+			unconfirmed = append(unconfirmed, results[i])
+		}
+	}
+	return stopped, unconfirmed
+}

@@ -1,0 +1,294 @@
+package serve
+
+import (
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/capture"
+	"github.com/unitward/unitward/unit/serve/rpc"
+)
+
+// maxChunk is how many bytes of output one message carries at most.
+const maxChunk = 64 << 10
+
+// Why output was dropped.
+const (
+	droppedSlow  = "slow"
+	droppedLimit = "limit"
+)
+
+// piped is the output of a job that the server reads itself, and tells.
+type piped struct {
+	encoding string
+	// max is how much both streams may have together; less than 0 is any.
+	max int64
+	// name, facts and changed are the job's.
+	name    string
+	facts   func() Facts
+	changed func()
+	// ended is called once, when every stream has ended.
+	ended func()
+	// exceeded is called once, when there is more than max.
+	exceeded func()
+
+	mu      sync.Mutex
+	streams []*stream
+	seen    int64
+	over    bool
+	turn    int
+	// closed is closed when every stream has ended.
+	closed chan struct{}
+	open   int
+}
+
+// stream is one pipe.
+type stream struct {
+	name string
+	r    *os.File
+	ring ring
+	// sent is the place up to which it was told.
+	sent int64
+	// cut is how much came after max; cutTold how much of that was told.
+	cut, cutTold int64
+	// lost is how much was overwritten before it was told.
+	lost  int64
+	ended bool
+}
+
+func (p *piped) add(name string, r *os.File, pool *pool) {
+	p.streams = append(p.streams, &stream{name: name, r: r, ring: ring{pool: pool, most: maxRing}})
+	p.open++
+}
+
+// start begins to read.
+func (p *piped) start() {
+	for _, s := range p.streams {
+		go p.follow(s)
+	}
+}
+
+// buffers are what output is read with, for a moment each.
+var buffers = sync.Pool{New: func() any { b := make([]byte, maxChunk); return &b }}
+
+func (p *piped) follow(s *stream) {
+	defer p.finish(s)
+	raw, err := s.r.SyscallConn()
+	if err != nil {
+		return
+	}
+	for {
+		var n int
+		var rerr error
+		buf := (*[]byte)(nil)
+		err := raw.Read(func(fd uintptr) bool {
+			// Nobody holds a buffer while he waits.
+			buf = buffers.Get().(*[]byte)
+			for {
+				if n, rerr = unix.Read(int(fd), *buf); rerr != unix.EINTR {
+					break
+				}
+			}
+			if rerr == unix.EAGAIN {
+				buffers.Put(buf)
+				buf = nil
+				return false
+			}
+			return true
+		})
+		if buf != nil {
+			if n > 0 {
+				p.take(s, (*buf)[:n])
+			}
+			buffers.Put(buf)
+		}
+		if err != nil || rerr != nil || n <= 0 {
+			return
+		}
+	}
+}
+
+// take adds what was read.
+func (p *piped) take(s *stream, b []byte) {
+	p.mu.Lock()
+	fits := int64(len(b))
+	if p.max >= 0 {
+		fits = min(fits, max(p.max-p.seen, 0))
+	}
+	p.seen += int64(len(b))
+	s.ring.write(b[:fits])
+	s.cut += int64(len(b)) - fits
+	first := !p.over && s.cut > 0
+	p.over = p.over || first
+	p.mu.Unlock()
+	if first && p.exceeded != nil {
+		p.exceeded()
+	}
+	if fits > 0 || first {
+		p.changed()
+	}
+}
+
+func (p *piped) finish(s *stream) {
+	s.r.Close()
+	p.mu.Lock()
+	s.ended = true
+	p.open--
+	last := p.open == 0
+	p.mu.Unlock()
+	p.changed()
+	if last {
+		close(p.closed)
+		p.ended()
+	}
+}
+
+// drain waits until every stream has ended, but not for ever: a process that
+// left the unit can hold one. It is false for one that was given up.
+func (p *piped) drain(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-p.closed:
+		return true
+	case <-timer.C:
+	}
+	for _, s := range p.streams {
+		s.r.Close()
+	}
+	<-p.closed
+	return false
+}
+
+// next is the next message for the client.
+func (p *piped) next() any {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for range p.streams {
+		s := p.streams[p.turn%len(p.streams)]
+		p.turn++
+		if m := p.of(s); m != nil {
+			return m
+		}
+	}
+	return nil
+}
+
+func (p *piped) of(s *stream) any {
+	if s.sent < s.ring.begin {
+		m := &Dropped{Name: p.name, Facts: p.facts(), Stream: s.name, Offset: s.sent, Bytes: s.ring.begin - s.sent, Why: droppedSlow}
+		s.sent, s.lost = s.ring.begin, s.lost+m.Bytes
+		return m
+	}
+	b := make([]byte, min(s.ring.end-s.sent, maxChunk))
+	n, _ := s.ring.read(b, s.sent)
+	if b = b[:n]; p.encoding == rpc.EncodingText && !s.atEnd(s.sent+int64(n)) {
+		b = b[:rpc.Whole(b)]
+	}
+	if len(b) > 0 {
+		m := &Output{Name: p.name, Facts: p.facts(), Chunk: Chunk{
+			Stream: s.name, Offset: s.sent, Bytes: len(b), Encoding: p.encoding, Data: rpc.Encode(b, p.encoding),
+		}}
+		s.sent += int64(len(b))
+		return m
+	}
+	if s.cut > s.cutTold && (s.ended || s.cutTold == 0) {
+		m := &Dropped{Name: p.name, Facts: p.facts(), Stream: s.name, Offset: s.ring.end + s.cutTold, Bytes: s.cut - s.cutTold, Why: droppedLimit}
+		s.cutTold = s.cut
+		return m
+	}
+	return nil
+}
+
+// atEnd is true where nothing comes after a place, ever.
+func (s *stream) atEnd(place int64) bool {
+	return place == s.ring.end && (s.ended || s.cut > 0)
+}
+
+// read answers a job.output.
+func (p *piped) read(q *OutputQuery, at capture.Cursor) (*OutputResult, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := &OutputResult{Name: q.Name, Chunks: []Chunk{}, Ended: true}
+	encoding := p.encoding
+	if q.Encoding != "" {
+		encoding = q.Encoding
+	}
+	for _, s := range p.streams {
+		if q.Stream != "" && q.Stream != s.name {
+			continue
+		}
+		place := at.Offset(capture.Stream(s.name))
+		if place > s.ring.end {
+			return nil, &capture.CursorError{Stream: capture.Stream(s.name), Offset: place, End: s.ring.end}
+		}
+		b := make([]byte, min(s.ring.end-max(place, s.ring.begin), q.MaxBytes))
+		n, from := s.ring.read(b, place)
+		if b = b[:n]; encoding == rpc.EncodingText && !s.atEnd(from+int64(n)) {
+			b = b[:rpc.Whole(b)]
+		}
+		if len(b) > 0 || from > place {
+			r.Chunks = append(r.Chunks, Chunk{
+				Stream: s.name, Offset: from, Bytes: len(b), Dropped: from - place, Encoding: encoding, Data: rpc.Encode(b, encoding),
+			})
+		}
+		place = from + int64(len(b))
+		at = at.With(capture.Stream(s.name), place)
+		r.More = r.More || place < s.ring.end && len(b) > 0
+		r.Ended = r.Ended && s.ended && place == s.ring.end
+	}
+	r.Cursor = at.String()
+	return r, nil
+}
+
+// tell adds to a report what is known of the streams.
+func (p *piped) tell(rep *unit.Report) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var sizes [2]int64
+	var dropped int64
+	for i, s := range p.streams {
+		sizes[i] = s.ring.end + s.cut
+		dropped += s.cut + s.lost + max(s.ring.begin-s.sent, 0)
+	}
+	f := &rep.Streams
+	f.StdoutBytes, f.DroppedBytes = &sizes[0], &dropped
+	if f.StderrBytes = &sizes[1]; p.open == 0 {
+		f.State = "closed"
+	} else if f.State == "closed" {
+		f.State = "held"
+	}
+}
+
+// settle gives back memory that is needed no more.
+func (p *piped) settle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.streams {
+		s.ring.settle()
+	}
+}
+
+// forgotten is true when there is nothing to give back.
+func (p *piped) forgotten() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.streams {
+		if len(s.ring.buf) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// forget gives back all of it. What was not told by then never will be.
+func (p *piped) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.streams {
+		s.ring.drop()
+	}
+}

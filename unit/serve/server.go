@@ -1,0 +1,255 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/unit/serve/rpc"
+)
+
+const (
+	// maxSettled is how many settled jobs are remembered, settledTime how long.
+	maxSettled  = 256
+	settledTime = 10 * time.Minute
+	// maxTokens is how many tokens are remembered that were aborted before
+	// their start came, tokenTime how long.
+	maxTokens = 1024
+	tokenTime = 60 * time.Second
+	// maxCalls is how many requests can be under way, and maxCallBytes how long
+	// they can be together.
+	maxCalls     = 4096
+	maxCallBytes = 64 << 20
+	// tidyTime is how often what is old is dropped.
+	tidyTime = 30 * time.Second
+)
+
+// Config is what a server works with.
+type Config struct {
+	// Launcher starts the jobs. The server does not close it.
+	Launcher *launch.Launcher
+	// Caller is what a job inherits, and Environ the environment.
+	Caller  keeper.Caller
+	Environ []string
+	// Version is what the server says of itself.
+	Version string
+	// MaxRunning is how many jobs can be unsettled; 0 is four for each
+	// processor.
+	MaxRunning int
+}
+
+// Server serves one client. Make it with New, and Serve once.
+type Server struct {
+	cfg   Config
+	l     *launch.Launcher
+	w     *writer
+	main  *box
+	gate  *admission
+	slots chan struct{}
+	rings *pool
+
+	// tasks are the goroutines that answer requests.
+	tasks sync.WaitGroup
+
+	mu          sync.Mutex
+	initialized bool
+	// ending is true once no request is taken any more.
+	ending bool
+	calls  map[string]*call
+	bytes  int
+	// jobs are those that are remembered, by name; retired are the settled
+	// among them, the oldest first.
+	jobs    map[string]*job
+	retired []*job
+	starts  map[*start]struct{}
+	tokens  map[string]*start
+	refused []refusedToken
+	// over is set by a shutdown: who wants its answer.
+	over *call
+	// quit is closed when the server is to end.
+	quit chan struct{}
+}
+
+// New makes a server.
+func New(cfg Config) *Server {
+	if cfg.MaxRunning <= 0 {
+		cfg.MaxRunning = 4 * runtime.NumCPU()
+	}
+	return &Server{
+		cfg: cfg, l: cfg.Launcher, gate: &admission{most: cfg.MaxRunning}, slots: make(chan struct{}, maxStarting), rings: &pool{},
+		calls: map[string]*call{}, jobs: map[string]*job{}, starts: map[*start]struct{}{}, tokens: map[string]*start{},
+		quit: make(chan struct{}),
+	}
+}
+
+// Serve reads requests from in and answers to out until in ends, ctx is done,
+// the client asks for it or takes no more answers. Then jobs that were started
+// here with lifetime call are stopped, which takes at most the longest of their
+// graces and a few seconds more, and it returns what is left. A read that is
+// under way is not awaited: in is of no use to anybody afterwards.
+func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) Ended {
+	s.w = newWriter(out)
+	s.main = s.w.box(nil)
+	s.rings.reclaim = s.reclaim
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		s.w.run()
+	}()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.read(in)
+	}()
+	tidy := time.NewTicker(tidyTime)
+	defer tidy.Stop()
+	why := ""
+	for why == "" {
+		select {
+		case <-ended:
+			why = "eof"
+		case <-s.quit:
+			why = "shutdown"
+		case <-ctx.Done():
+			why = "signal"
+		case <-s.w.failed:
+			why = "client"
+		case <-tidy.C:
+			s.tidy()
+		}
+	}
+	return s.end(why, written)
+}
+
+// read takes requests until there are no more.
+func (s *Server) read(in io.Reader) {
+	l := rpc.NewLines(in)
+	for s.w.room() {
+		line, err := l.Next()
+		switch {
+		case errors.Is(err, rpc.ErrTooLong):
+			s.main.put(failure(nil, fail(CodeRequest, KindTooLong, "cannot read the line: it is longer than 16 MiB")), false)
+		case err != nil:
+			return
+		case len(line) > 0:
+			s.take(line)
+		}
+	}
+}
+
+// retire remembers a job that is over, for a while.
+func (s *Server) retire(j *job) {
+	if j.mine {
+		s.gate.leave()
+	}
+	s.mu.Lock()
+	s.retired = append(s.retired, j)
+	dropped := s.prune(time.Now())
+	s.mu.Unlock()
+	forget(dropped)
+}
+
+// prune takes settled jobs out that are too old or too many, for who holds the
+// lock. They are on record still.
+func (s *Server) prune(now time.Time) (dropped []*job) {
+	for len(s.retired) > 0 && (len(s.retired) > maxSettled || now.Sub(s.retired[0].at) > settledTime) {
+		dropped = append(dropped, s.drop(0))
+	}
+	return dropped
+}
+
+// drop takes one settled job out, for who holds the lock.
+func (s *Server) drop(i int) *job {
+	j := s.retired[i]
+	s.retired = append(s.retired[:i:i], s.retired[i+1:]...)
+	if s.jobs[j.name] == j {
+		delete(s.jobs, j.name)
+	}
+	if st := s.tokens[j.token]; st != nil && st.job == j {
+		delete(s.tokens, j.token)
+	}
+	return j
+}
+
+// forget gives back the memory of jobs.
+func forget(jobs []*job) {
+	for _, j := range jobs {
+		if j.out != nil {
+			j.out.forget()
+		}
+	}
+}
+
+// reclaim gives back the output of the settled job that has been so for
+// longest; false when there is none.
+func (s *Server) reclaim() bool {
+	s.mu.Lock()
+	var oldest *job
+	for _, j := range s.retired {
+		if j.out != nil && !j.out.forgotten() {
+			oldest = j
+			break
+		}
+	}
+	s.mu.Unlock()
+	if oldest == nil {
+		return false
+	}
+	oldest.out.forget()
+	return true
+}
+
+func (s *Server) tidy() {
+	now := time.Now()
+	s.mu.Lock()
+	dropped := s.prune(now)
+	s.expire(now)
+	s.mu.Unlock()
+	forget(dropped)
+	s.l.Tidy()
+}
+
+// find is a job that is remembered; nil for none.
+func (s *Server) find(name string) *job {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.jobs[name]
+}
+
+// look is what is known of a job now, remembered or on record.
+func (s *Server) look(ctx context.Context, name string) (unit.Report, Facts, error) {
+	j := s.find(name)
+	if j != nil && j.over() {
+		return j.report(), j.facts(), nil
+	}
+	seen, err := s.l.Glance(ctx, name, func(*unit.Record) bool { return true })
+	if seen == nil {
+		if j != nil {
+			return j.report(), j.facts(), nil // its record is gone, and it is not
+		}
+		return unit.Report{}, Facts{}, err
+	}
+	facts := j.known(&seen.Report)
+	return seen.Report, facts, nil
+}
+
+// known adds to a report that was made without the job's keeper what is known
+// here; j may be nil.
+func (j *job) known(rep *unit.Report) Facts {
+	facts := factsOf(rep)
+	if j == nil {
+		return facts
+	}
+	if j.out != nil {
+		j.out.tell(rep)
+		facts.Streams = rep.Streams.State == "closed"
+	}
+	told := j.facts()
+	return Facts{facts.Exit || told.Exit, facts.Streams || told.Streams, facts.Tree || told.Tree, facts.Settled}
+}
