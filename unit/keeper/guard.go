@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -25,8 +26,9 @@ type Guard struct {
 	// pipe is the end whose closing ends the guard; nil when it watches a
 	// process.
 	pipe *os.File
-	// mem is the guard's memory, which is also ours.
-	mem []byte
+	// mem is the guard's memory, which is also ours, and area what stands in it.
+	mem  []byte
+	area *guardArea
 }
 
 // GuardSelf starts a guard that ends with this process, or at Close.
@@ -74,6 +76,17 @@ func (g *Guard) Keep(events string) error {
 	return nil
 }
 
+// Expect tells the guard that a manager is about to be asked to put it into
+// scope, a unit's name. When what it watches ends before that has come about,
+// the guard goes on until it has, at most for a minute: a scope that is given a
+// process which has just ended comes up empty, and stays (seen with systemd
+// 247 and 252). The scope's name may have up to 127 bytes.
+func (g *Guard) Expect(scope string) {
+	if n := copy(g.area.scope[:], scope); n == len(scope) {
+		atomic.StoreUint32(&g.area.expects, uint32(n))
+	}
+}
+
 // Close ends a guard of GuardSelf and reaps it. A guard of GuardProcess is
 // left alone: it outlives its maker on purpose.
 func (g *Guard) Close() error {
@@ -88,6 +101,7 @@ func (g *Guard) Close() error {
 // waits. It can be called again.
 func (g *Guard) Release() {
 	if g.pipe != nil {
+		atomic.StoreUint32(&g.area.expects, 0)
 		g.pipe.Close()
 	}
 }
@@ -146,8 +160,12 @@ type guardArea struct {
 	// keeps is true for a guard that reads, when fd tells of something, what
 	// Keep has to say.
 	keeps bool
-	path  [maxPath]byte
-	stack [16 << 10]byte
+	// expects is the length of the name of a scope that the guard will be put
+	// into; 0 is none. The name is written first.
+	expects uint32
+	scope   [128]byte
+	path    [maxPath]byte
+	stack   [16 << 10]byte
 }
 
 // cloneGuard makes a child that waits for fd to become readable or hung up,
@@ -179,7 +197,7 @@ func cloneGuard(fd int, keeps bool) (*Guard, error) {
 		_ = unix.Munmap(mem)
 		return nil, fmt.Errorf("cannot clone the guard: %w", syscall.Errno(-pid))
 	}
-	return &Guard{PID: int(pid), mem: mem}, nil
+	return &Guard{PID: int(pid), mem: mem, area: area}, nil
 }
 
 //go:nosplit
@@ -213,6 +231,7 @@ func guard(area *guardArea) {
 			awaitEmpty(path)
 		}
 	}
+	awaitScope(area)
 	for {
 		syscall.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
 	}
@@ -228,6 +247,50 @@ func await(fd uintptr, event int16, most *unix.Timespec) {
 			return
 		}
 	}
+}
+
+// awaitScope waits until this process is in the scope that it expects.
+//
+//go:nosplit
+//go:norace
+func awaitScope(area *guardArea) {
+	at := unix.AT_FDCWD
+	const tries, pause = 3000, 20_000_000 // a minute
+	for range tries {
+		length := uintptr(atomic.LoadUint32(&area.expects))
+		if length == 0 {
+			return
+		}
+		self := [18]byte{'/', 'p', 'r', 'o', 'c', '/', 's', 'e', 'l', 'f', '/', 'c', 'g', 'r', 'o', 'u', 'p'}
+		fd, _, errno := syscall.RawSyscall6(unix.SYS_OPENAT, uintptr(at), uintptr(unsafe.Pointer(&self)), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
+		if errno != 0 {
+			return // it will never know
+		}
+		n, _, errno := syscall.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&area.path)), maxPath)
+		syscall.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
+		if errno != 0 || contains(&area.path, n, &area.scope, length) {
+			return
+		}
+		most := unix.Timespec{Nsec: pause}
+		syscall.RawSyscall6(unix.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&most)), 0, 0, 0)
+	}
+}
+
+// contains is bytes.Contains for what must not call it.
+//
+//go:nosplit
+//go:norace
+func contains(text *[maxPath]byte, n uintptr, name *[128]byte, length uintptr) bool {
+	for i := uintptr(0); i+length <= n && n <= maxPath; i++ {
+		j := uintptr(0)
+		for j < length && j < uintptr(len(name)) && text[i+j] == name[j] {
+			j++
+		}
+		if j == length {
+			return true
+		}
+	}
+	return false
 }
 
 // awaitEmpty waits for "populated 0" in the cgroup.events file at path, which

@@ -132,6 +132,45 @@ func TestGuardKeptOutlivesThePipe(t *testing.T) {
 	}
 }
 
+// Its maker dies between the request and the scope: the guard is what the scope
+// is to be made of, so it stays until then.
+func TestGuardStaysUntilItIsWhereItIsExpected(t *testing.T) {
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, scope := range map[string]string{
+		"elsewhere": "unitward-guard-00000000000000000000000000000000.scope",
+		"there":     strings.TrimSpace(string(own[max(0, len(own)-20):])),
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, err := GuardSelf()
+			if err != nil {
+				t.Fatal(err)
+			}
+			waitFor(t, func() bool { return guardName(g.PID) })
+			g.Expect(scope)
+			g.pipe.Close() // as the kernel does for a maker that was killed
+			if name == "elsewhere" {
+				waitFor(t, func() bool { return sleeps(g.PID) })
+				g.Release()
+			}
+			var status unix.WaitStatus
+			if _, err := unix.Wait4(g.PID, &status, 0, nil); err != nil || !status.Exited() {
+				t.Errorf("wait: %v, status %v, want an exit", err, status)
+			}
+		})
+	}
+}
+
+// sleeps is true for a guard whose pipe was closed and that waits for the time
+// to look again: it polls no descriptor.
+func sleeps(pid int) bool {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/syscall")
+	f := strings.Fields(string(b))
+	return len(f) > 2 && f[0] == strconv.Itoa(unix.SYS_PPOLL) && f[2] == "0x0"
+}
+
 // A last change that nobody is told of: the guard looks again by itself.
 func TestGuardKeptNoticesWhatItIsNotToldOf(t *testing.T) {
 	file := t.TempDir() + "/cgroup.events"

@@ -48,6 +48,7 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	if u.guard != nil {
 		svc.Scope, svc.GuardPID = dbusclient.GuardScope(u.j.rec.Identity.Nonce), u.guard.PID
 		svc.ScopeEnds = s.Lifetime == unit.LifetimeOwner // nobody else ends it
+		u.guard.Expect(svc.Scope)
 	}
 	// From here on the job may run: who gave up meanwhile gets a job that he
 	// can signal, not one that was killed half-way into its start.
