@@ -28,6 +28,10 @@ func main() {
 // enter tells what a unit executes from what a user types, before anything of
 // the command line is set up.
 func enter(args []string) int {
+	own := streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
+	if asShell(args[0]) {
+		return execute(append([]string{"shell"}, args[1:]...), own)
+	}
 	if len(args) == 3 {
 		switch args[1] {
 		case launch.BecomeVerb:
@@ -53,7 +57,7 @@ func enter(args []string) int {
 			return 0
 		}
 	}
-	return execute(args[1:], streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+	return execute(args[1:], own)
 }
 
 // gone is true when a process that was recorded is known to have ended.
