@@ -58,7 +58,7 @@ func (a *app) tryBegin(b *begun, s *unit.Spec, o *jobOptions) (err error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	b.l.Connect(ctx, s)
-	b.sig = catchSignals()
+	b.sig = catchSignals(a.unseen)
 	b.sig.starting(ctx, cancel)
 	b.job, err = b.l.Start(ctx, s, launch.Stdio{In: a.In, Out: a.Out, Err: a.Err})
 	if err == nil {

@@ -25,7 +25,7 @@ func main() {
 // enter tells what a unit executes from what a user types, before anything of
 // the command line is set up.
 func enter(args []string) int {
-	if len(args) == 3 {
+	if len(args) == 3 && !asShell(args[0]) {
 		switch args[1] {
 		case launch.BecomeVerb:
 			return keeper.Become(args[2])
@@ -53,6 +53,9 @@ func enter(args []string) int {
 	s := streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	if err := descriptors(); err != nil {
 		return fail(err, false, s)
+	}
+	if asShell(args[0]) {
+		return execute(append([]string{"shell"}, args[1:]...), s)
 	}
 	return execute(args[1:], s)
 }

@@ -18,6 +18,8 @@ type app struct {
 	stateDir string
 	json     bool
 	quiet    bool
+	// unseen is true for a verb that stands in for the job's command.
+	unseen bool
 	// caller is what a job inherits.
 	caller keeper.Caller
 }
@@ -42,7 +44,7 @@ func (a *app) verbs() map[string]func() *cobra.Command {
 		"run": a.runCommand, "start": a.startCommand, "wait": a.waitCommand, "status": a.statusCommand,
 		"list": a.listCommand, "stop": a.stopCommand, "kill": a.killCommand, "pause": a.pauseCommand,
 		"resume": a.resumeCommand, "verify": a.verifyCommand, "doctor": a.doctorCommand,
-		"release": a.releaseCommand, "reap": a.reapCommand, "serve": a.serveCommand,
+		"release": a.releaseCommand, "reap": a.reapCommand, "serve": a.serveCommand, "shell": a.shellCommand,
 		"version": a.versionCommand,
 		"logs":    a.logsCommand,
 	}

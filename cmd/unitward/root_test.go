@@ -19,7 +19,7 @@ import (
 // returns its state directory.
 // TestMain lets this program be what unitward executes of itself.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && strings.HasPrefix(os.Args[1], "_") {
+	if asShell(os.Args[0]) || len(os.Args) == 3 && strings.HasPrefix(os.Args[1], "_") {
 		os.Exit(enter(os.Args))
 	}
 	if args := os.Getenv("UNITWARD_TEST_ARGS"); args != "" {

@@ -20,20 +20,33 @@ type signals struct {
 	c chan os.Signal
 	// aborted is the signal that came before the job was there.
 	aborted unix.Signal
-	cancel  context.CancelFunc
+	// early are those that came then and end nothing.
+	early  []os.Signal
+	cancel context.CancelFunc
+	// unseen forwards every signal, and has no meaning of its own for any.
+	unseen bool
 }
 
-// catchSignals begins to catch what is forwarded to a job, but what the caller
-// was started to ignore (nohup). Each takes the runtime 30 µs, which passes
-// while the manager is being connected to.
-func catchSignals() *signals {
-	s := &signals{c: make(chan os.Signal, 16)}
-	for _, n := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2} {
+// catchSignals begins to catch what is forwarded to a job. Each takes the
+// runtime 30 µs, which passes while the manager is being connected to. Who is
+// unseen has more of them.
+func catchSignals(unseen bool) *signals {
+	s := &signals{c: make(chan os.Signal, 16), unseen: unseen}
+	s.catch(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
+	if unseen {
+		s.catch(unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT)
+	}
+	return s
+}
+
+// catch catches signals, but those that the caller was started to ignore
+// (nohup).
+func (s *signals) catch(numbers ...unix.Signal) {
+	for _, n := range numbers {
 		if !signal.Ignored(n) {
 			signal.Notify(s.c, n)
 		}
 	}
-	return s
 }
 
 func (s *signals) stop() { signal.Stop(s.c) }
@@ -44,11 +57,18 @@ func (s *signals) starting(ctx context.Context, cancel context.CancelFunc) {
 	s.cancel = func() { cancel(); <-done }
 	go func() {
 		defer close(done)
-		select {
-		case n := <-s.c:
-			s.aborted, _ = n.(unix.Signal)
-			cancel()
-		case <-ctx.Done():
+		for {
+			select {
+			case n := <-s.c:
+				if n == unix.SIGWINCH || n == unix.SIGCONT || n == unix.SIGTSTP {
+					s.early = append(s.early, n)
+					continue // they end nothing
+				}
+				s.aborted, _ = n.(unix.Signal)
+				cancel()
+			case <-ctx.Done():
+			}
+			return
 		}
 	}()
 }
@@ -70,6 +90,9 @@ func (s *signals) attend(j *launch.Job, spec *unit.Spec) (unit.Report, error) {
 	}
 	if n := s.first(); n != 0 {
 		s.c <- unix.Signal(n) // it came while the job was being started
+	}
+	for _, n := range s.early[:min(len(s.early), cap(s.c)/2)] {
+		s.c <- n
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -110,7 +133,7 @@ func (s *signals) attend(j *launch.Job, spec *unit.Spec) (unit.Report, error) {
 			return r.rep, r.err
 		case n := <-s.c:
 			num, _ := n.(unix.Signal)
-			if num == unix.SIGINT {
+			if num == unix.SIGINT && !s.unseen {
 				interrupts++
 			}
 			if num == unix.SIGINT && interrupts > 1 {
@@ -125,12 +148,16 @@ func (s *signals) attend(j *launch.Job, spec *unit.Spec) (unit.Report, error) {
 				begin(func(ctx context.Context) (unit.Report, error) { return j.Interrupt(ctx, min(grace, spec.Grace)) })
 				continue
 			}
-			who := unit.WhoMain
-			if num == unix.SIGINT || num == unix.SIGQUIT {
-				who = unit.WhoAll
-			}
 			// A job that has just ended needs no signal: the wait will say so.
-			_ = j.Forward(ctx, who, int(num))
+			forward := func(who unit.Who, n unix.Signal) { _ = j.Forward(ctx, who, int(n)) }
+			switch num {
+			case unix.SIGTSTP:
+				suspend(forward)
+			case unix.SIGINT, unix.SIGQUIT, unix.SIGWINCH, unix.SIGCONT:
+				forward(unit.WhoAll, num)
+			default:
+				forward(unit.WhoMain, num)
+			}
 		}
 	}
 }

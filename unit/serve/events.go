@@ -6,7 +6,8 @@ import (
 	"github.com/unitward/unitward/unit"
 )
 
-// Facts says which of the four facts of a job are established.
+// Facts says which of the four facts of a job are established: in an answer as
+// far as is known, in a notification as far as was told before, and with it.
 type Facts struct {
 	// Exit is true when it is known how the main process ended.
 	Exit bool `json:"exit"`
@@ -86,4 +87,30 @@ type Settled struct {
 	// Confirmed is false when the end could not be proven and never will be.
 	Confirmed bool        `json:"confirmed"`
 	Report    unit.Report `json:"report"`
+}
+
+func (e *Started) stamp(told *Facts) { e.Facts = *told }
+
+func (e *Output) stamp(told *Facts) { e.Facts = *told }
+
+func (e *Dropped) stamp(told *Facts) { e.Facts = *told }
+
+func (e *Exited) stamp(told *Facts) {
+	told.Exit = true
+	e.Facts = *told
+}
+
+func (e *StreamsClosed) stamp(told *Facts) {
+	told.Streams = true
+	e.Facts = *told
+}
+
+func (e *TreeEmptied) stamp(told *Facts) {
+	told.Tree = true
+	e.Facts = *told
+}
+
+func (e *Settled) stamp(told *Facts) {
+	told.Settled = e.Report.State == unit.StateSettled
+	e.Facts = *told
 }

@@ -97,14 +97,6 @@ func (j *job) facts() Facts {
 	return j.told
 }
 
-// telling are the facts as a message of output has them, which comes before
-// that of the streams' end.
-func (j *job) telling() Facts {
-	f := j.facts()
-	f.Streams, f.Settled = false, false
-	return f
-}
-
 // over is true once nothing more will be learned.
 func (j *job) over() bool {
 	select {
@@ -137,17 +129,17 @@ func (j *job) learn(rep unit.Report) {
 	seen := factsOf(&rep)
 	if seen.Exit && !j.told.Exit {
 		j.told.Exit = true
-		j.box.put(notification(&Exited{j.name, j.told, rep.Exit, rep.Reason}), false)
+		j.box.tell(&Exited{Name: j.name, Exit: rep.Exit, Reason: rep.Reason}, false)
 	}
 	if seen.Tree && !j.told.Tree {
 		j.told.Tree = true
-		j.box.put(notification(&TreeEmptied{j.name, j.told, rep.Tree}), false)
+		j.box.tell(&TreeEmptied{Name: j.name, Tree: rep.Tree}, false)
 	}
 	// Of a capture an empty tree says that nobody writes any more, not that all
 	// was written down: the end is told with the job's.
 	if seen.Streams && !j.told.Streams && (!j.captured || !seen.Tree || j.ending) {
 		j.told.Streams = true
-		j.box.put(notification(&StreamsClosed{j.name, j.told, rep.Streams}), true)
+		j.box.tell(&StreamsClosed{Name: j.name, Streams: rep.Streams}, true)
 	}
 	close(j.changed)
 	j.changed = make(chan struct{})
@@ -161,7 +153,7 @@ func (j *job) streamsClosed() {
 	if !j.told.Streams {
 		at := time.Now()
 		j.told.Streams, rep.Streams.At = true, &at
-		j.box.put(notification(&StreamsClosed{j.name, j.told, rep.Streams}), true)
+		j.box.tell(&StreamsClosed{Name: j.name, Streams: rep.Streams}, true)
 	}
 	close(j.changed)
 	j.changed = make(chan struct{})
@@ -388,7 +380,7 @@ func (j *job) finish(rep unit.Report) {
 	j.mu.Lock()
 	j.rep, j.at = rep, time.Now()
 	j.told.Settled = rep.State == unit.StateSettled
-	j.box.put(notification(&Settled{j.name, j.owner, j.told, rep.Confirmed, rep}), true)
+	j.box.tell(&Settled{Name: j.name, Owner: j.owner, Confirmed: rep.Confirmed, Report: rep}, true)
 	close(j.changed)
 	j.changed = make(chan struct{})
 	j.mu.Unlock()

@@ -26,9 +26,8 @@ type piped struct {
 	encoding string
 	// max is how much both streams may have together; less than 0 is any.
 	max int64
-	// name, facts and changed are the job's.
+	// name and changed are the job's.
 	name    string
-	facts   func() Facts
 	changed func()
 	// ended is called once, when every stream has ended.
 	ended func()
@@ -164,7 +163,7 @@ func (p *piped) drain(d time.Duration) bool {
 }
 
 // next is the next message for the client.
-func (p *piped) next() any {
+func (p *piped) next() event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for range p.streams {
@@ -177,9 +176,9 @@ func (p *piped) next() any {
 	return nil
 }
 
-func (p *piped) of(s *stream) any {
+func (p *piped) of(s *stream) event {
 	if s.sent < s.ring.begin {
-		m := &Dropped{Name: p.name, Facts: p.facts(), Stream: s.name, Offset: s.sent, Bytes: s.ring.begin - s.sent, Why: droppedSlow}
+		m := &Dropped{Name: p.name, Stream: s.name, Offset: s.sent, Bytes: s.ring.begin - s.sent, Why: droppedSlow}
 		s.sent, s.lost = s.ring.begin, s.lost+m.Bytes
 		return m
 	}
@@ -189,14 +188,14 @@ func (p *piped) of(s *stream) any {
 		b = b[:rpc.Whole(b)]
 	}
 	if len(b) > 0 {
-		m := &Output{Name: p.name, Facts: p.facts(), Chunk: Chunk{
+		m := &Output{Name: p.name, Chunk: Chunk{
 			Stream: s.name, Offset: s.sent, Bytes: len(b), Encoding: p.encoding, Data: rpc.Encode(b, p.encoding),
 		}}
 		s.sent += int64(len(b))
 		return m
 	}
 	if s.cut > s.cutTold && (s.ended || s.cutTold == 0) {
-		m := &Dropped{Name: p.name, Facts: p.facts(), Stream: s.name, Offset: s.ring.end + s.cutTold, Bytes: s.cut - s.cutTold, Why: droppedLimit}
+		m := &Dropped{Name: p.name, Stream: s.name, Offset: s.ring.end + s.cutTold, Bytes: s.cut - s.cutTold, Why: droppedLimit}
 		s.cutTold = s.cut
 		return m
 	}

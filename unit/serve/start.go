@@ -105,7 +105,7 @@ func (c *call) begun(j *job, st *start) {
 // begin tells of a job that was started, and stays with it.
 func (j *job) begin() {
 	rep := j.report()
-	j.box.put(notification(&Started{j.name, j.owner, j.token, j.facts(), rep.Isolation, rep.PID, rep.StartedAt}), false)
+	j.box.tell(&Started{Name: j.name, Owner: j.owner, Token: j.token, Isolation: rep.Isolation, PID: rep.PID, StartedAt: rep.StartedAt}, false)
 	if j.out != nil {
 		j.out.start()
 	}
@@ -188,7 +188,7 @@ func (s *Server) adopt(h *launch.Job, p *StartParams, ends *ends) *job {
 	if ends.out != nil {
 		j.out = ends.out
 		o := j.out
-		o.name, o.facts, o.closed = j.name, j.telling, make(chan struct{})
+		o.name, o.closed = j.name, make(chan struct{})
 		o.changed, o.ended = func() { j.box.poke() }, j.streamsClosed
 		if p.Output.OnMax == "stop" {
 			o.exceeded = j.overSized
@@ -222,7 +222,6 @@ func (j *job) follow(encoding string, at capture.Cursor) {
 	if err != nil {
 		return
 	}
-	t.facts = j.telling
 	j.tail, j.box = t, j.s.w.box(t)
 	t.changed = func() { j.box.poke() }
 }

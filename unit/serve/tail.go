@@ -16,7 +16,6 @@ import (
 type tail struct {
 	name     string
 	encoding string
-	facts    func() Facts
 	changed  func()
 	dir      *os.File
 	watch    *capture.Watch
@@ -61,7 +60,7 @@ func (t *tail) begin() {
 func (t *tail) close() {
 	t.stop()
 	<-t.ended
-	t.watch.Close()
+	_ = t.watch.Close()
 	t.mu.Lock()
 	t.shut = true
 	t.mu.Unlock()
@@ -70,7 +69,7 @@ func (t *tail) close() {
 
 // next is the next message for the client. The directory is closed once there
 // will be none.
-func (t *tail) next() any {
+func (t *tail) next() event {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.dir == nil {
@@ -92,7 +91,7 @@ func (t *tail) next() any {
 
 // of is the next message of one stream. What cannot be read is left to
 // job.output, which says why.
-func (t *tail) of(s capture.Stream) any {
+func (t *tail) of(s capture.Stream) event {
 	place := t.at.Offset(s)
 	b, from, last, err := readCapture(t.dir, s, place, maxChunk)
 	if err != nil {
@@ -100,7 +99,7 @@ func (t *tail) of(s capture.Stream) any {
 	}
 	if from > place {
 		t.at = t.at.With(s, from)
-		return &Dropped{Name: t.name, Facts: t.facts(), Stream: string(s), Offset: place, Bytes: from - place, Why: droppedLimit}
+		return &Dropped{Name: t.name, Stream: string(s), Offset: place, Bytes: from - place, Why: droppedLimit}
 	}
 	if t.encoding == rpc.EncodingText && !last && !t.shut {
 		b = b[:rpc.Whole(b)]
@@ -109,7 +108,7 @@ func (t *tail) of(s capture.Stream) any {
 		return nil
 	}
 	t.at = t.at.With(s, from+int64(len(b)))
-	return &Output{Name: t.name, Facts: t.facts(), Chunk: Chunk{
+	return &Output{Name: t.name, Chunk: Chunk{
 		Stream: string(s), Offset: from, Bytes: len(b), Encoding: t.encoding, Data: rpc.Encode(b, t.encoding),
 	}}
 }
@@ -128,7 +127,7 @@ func readCapture(dir *os.File, s capture.Stream, place, most int64) (b []byte, f
 	if err != nil {
 		return nil, place, false, err
 	}
-	defer r.Close()
+	defer func() { _ = r.Close() }()
 	size, closed, err := r.Size()
 	if err != nil {
 		return nil, place, false, err

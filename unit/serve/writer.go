@@ -19,7 +19,13 @@ const (
 type source interface {
 	// next is the next message of output; nil is none now. done is true when
 	// there will be no more of what was there when it is asked.
-	next() (message any)
+	next() event
+}
+
+// event is a notification about a job.
+type event interface {
+	// stamp says of all facts whether they have been told, with this one.
+	stamp(told *Facts)
 }
 
 // envelope is a message to the client.
@@ -35,6 +41,9 @@ type envelope struct {
 // waiting is a message that waits to be written.
 type waiting struct {
 	line []byte
+	// event is what the line is made of once its turn comes; nil for a line
+	// that is there.
+	event event
 	// last is true for what comes after all output that was there before it.
 	last bool
 	// written is closed once it was; it may be nil.
@@ -46,6 +55,8 @@ type box struct {
 	w      *writer
 	queue  []waiting
 	source source
+	// facts are those that were told.
+	facts Facts
 	// ready is true while the box is in the writer's list; dirty when its
 	// source may have something.
 	ready, dirty bool
@@ -82,20 +93,26 @@ func (b *box) put(e envelope, last bool) { b.send(e, last, nil) }
 
 func (b *box) send(e envelope, last bool, written chan struct{}) {
 	e.Version = "2.0"
-	line := marshal(e)
+	b.queueUp(waiting{line: marshal(e), last: last, written: written})
+}
+
+// tell queues a notification.
+func (b *box) tell(e event, last bool) { b.queueUp(waiting{event: e, last: last}) }
+
+func (b *box) queueUp(next waiting) {
 	w := b.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
-		if written != nil {
-			close(written)
+		if next.written != nil {
+			close(next.written)
 		}
 		return
 	}
-	b.queue = append(b.queue, waiting{line, last, written})
-	b.dirty = b.dirty || last // what is there by now comes before it
+	b.queue = append(b.queue, next)
+	b.dirty = b.dirty || next.last // what is there by now comes before it
 	w.count++
-	w.bytes += len(line)
+	w.bytes += len(next.line)
 	b.wake()
 }
 
@@ -167,9 +184,13 @@ func (w *writer) turn(b *box) {
 		if b.queue = b.queue[1:]; len(b.queue) == 0 {
 			b.queue = nil
 		}
-		w.write(next.line)
 		w.count--
 		w.bytes -= len(next.line)
+		if next.event != nil {
+			next.event.stamp(&b.facts)
+			next.line = marshal(notification(next.event))
+		}
+		w.write(next.line)
 		if next.written != nil {
 			close(next.written)
 		}
@@ -181,6 +202,7 @@ func (w *writer) turn(b *box) {
 		w.mu.Lock()
 		if m != nil {
 			b.dirty = true
+			m.stamp(&b.facts)
 			w.write(marshal(notification(m)))
 		}
 	}
