@@ -46,7 +46,7 @@ type link struct {
 type pending struct {
 	wire   *wire
 	serial uint32
-	reply  chan *dbus.Message
+	reply  chan *message
 	ctx    context.Context
 	cancel context.CancelFunc
 	// err is why the call was never sent.
@@ -151,7 +151,7 @@ func (l *link) sendBus(ctx context.Context, member string, args ...any) *pending
 }
 
 func (l *link) sendTo(ctx context.Context, dest string, path dbus.ObjectPath, method string, fds int, args ...any) *pending {
-	p := &pending{wire: l.wire, reply: make(chan *dbus.Message, 1)}
+	p := &pending{wire: l.wire, reply: make(chan *message, 1)}
 	p.ctx, p.cancel = context.WithTimeout(ctx, callTimeout)
 	p.serial, p.err = l.wire.call(dest, path, method, fds, p.reply, args...)
 	return p
@@ -195,14 +195,13 @@ func (p *pending) wait(into ...any) error {
 	}
 }
 
-func (p *pending) store(m *dbus.Message, into []any) error {
-	p.sender, _ = m.Headers[dbus.FieldSender].Value().(string)
-	if m.Type == dbus.TypeError {
-		name, _ := m.Headers[dbus.FieldErrorName].Value().(string)
-		return dbus.Error{Name: name, Body: m.Body}
+func (p *pending) store(m *message, into []any) error {
+	p.sender = m.sender
+	if m.kind == dbus.TypeError {
+		return dbus.Error{Name: m.fault, Body: m.body}
 	}
 	if len(into) == 0 {
 		return nil
 	}
-	return dbus.Store(m.Body, into...)
+	return dbus.Store(m.body, into...)
 }

@@ -67,6 +67,9 @@ type End struct {
 	InvocationID string
 	// Code and Status are ExecMainCode, never 0, and ExecMainStatus.
 	Code, Status int32
+	// ActiveState and SubState are the unit's at that moment, which need not
+	// be its last.
+	ActiveState, SubState string
 	// Result is the unit's Result; empty when it was not told.
 	Result string
 	// At is ExecMainExitTimestamp; zero when it was not told.
@@ -329,6 +332,8 @@ func (f *follower) date(props map[string]dbus.Variant) {
 	take(props, "ExecMainStatus", &f.status)
 	if len(id) == 16 && f.code != 0 {
 		f.end = &End{InvocationID: f.invocation, Code: f.code, Status: f.status, Result: f.resultWord, At: wall(f.dates.exit)}
+		take(props, "ActiveState", &f.end.ActiveState)
+		take(props, "SubState", &f.end.SubState)
 	}
 }
 

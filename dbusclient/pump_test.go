@@ -292,13 +292,13 @@ func TestSignalledEnd(t *testing.T) {
 		signals []*dbus.Signal
 		want    *End
 	}{
-		{"the end", false, []*dbus.Signal{service(1, 9), ofUnit(owner)}, &End{InvocationID: hex.EncodeToString(id), Code: 1, Status: 9, Result: "exit-code", At: wall(7)}},
+		{"the end", false, []*dbus.Signal{service(1, 9), ofUnit(owner)}, &End{InvocationID: hex.EncodeToString(id), Code: 1, Status: 9, Result: "exit-code", SubState: "failed", At: wall(7)}},
 		{"whose it is was not said", false, []*dbus.Signal{service(1, 9)}, nil},
 		{"it runs", false, []*dbus.Signal{service(0, 0), ofUnit(owner)}, nil},
 		{"it runs again", false, []*dbus.Signal{service(1, 9), service(0, 0), ofUnit(owner)}, nil},
 		{"said by a stranger", false, []*dbus.Signal{service(1, 9), ofUnit(stranger)}, nil},
 		{"said without a sender, on a bus", false, []*dbus.Signal{service(1, 9), ofUnit("")}, nil},
-		{"said on a private socket", true, []*dbus.Signal{service(2, 15), ofUnit("")}, &End{InvocationID: hex.EncodeToString(id), Code: 2, Status: 15, Result: "exit-code", At: wall(7)}},
+		{"said on a private socket", true, []*dbus.Signal{service(2, 15), ofUnit("")}, &End{InvocationID: hex.EncodeToString(id), Code: 2, Status: 15, Result: "exit-code", SubState: "failed", At: wall(7)}},
 	} {
 		p, f := newPump(), newFollower("a.service")
 		p.setOwner(owner)

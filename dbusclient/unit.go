@@ -260,6 +260,41 @@ func (u *Unit) Read(ctx context.Context, depth Depth) Reading {
 	return r
 }
 
+// ReadEnded is Read of DepthVerdict for a unit that has come to its end, as the
+// manager signalled it: what its signals carry is what the same properties read
+// at that moment, and only what they do not carry is asked for. ok is false for
+// a unit of which they told no end. ControlGroup is left empty: whether a
+// process is left has to be seen elsewhere.
+func (u *Unit) ReadEnded(ctx context.Context) (r Reading, ok bool) {
+	end := u.follower.ended()
+	if end == nil || end.ActiveState != "inactive" && end.ActiveState != "failed" || end.SubState != "dead" && end.SubState != "failed" {
+		return Reading{}, false
+	}
+	r = Reading{Told: end}
+	cpu, peak := unset, unset
+	questions := []question{{sdSvc, "CPUUsageNSec", &cpu, true}}
+	r.ManagerVersion = u.c.Version()
+	if r.ManagerVersion >= versionMemoryPeak {
+		questions = append(questions, question{sdSvc, "MemoryPeak", &peak, true})
+	}
+	if u.ask(ctx, questions) != nil {
+		return Reading{}, false
+	}
+	r.Unit.Read = true //nolint:staticcheck // Read is a method's name too
+	r.TasksCurrent, r.LoadState = verify.TasksUnset, "loaded"
+	r.ActiveState, r.SubState, r.Result = end.ActiveState, end.SubState, end.Result
+	r.ExecMainCode, r.ExecMainStatus, r.InvocationID = end.Code, end.Status, end.InvocationID
+	dates, _ := u.follower.told()
+	r.MainStartAt, r.MainExitAt, r.InactiveEnterAt = wall(dates.start), wall(dates.exit), wall(dates.inactive)
+	if cpu != unset {
+		r.CPUUsage = &cpu
+	}
+	if peak != unset {
+		r.MemoryPeak = &peak
+	}
+	return r, true
+}
+
 // ReadStarted is Read of everything for a unit that was just started. Where it
 // has been unloaded already, what signals told of it stands in for the main
 // process and the InvocationID; the InvocationID is empty when they did not.

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wire is one D-Bus connection. Messages are encoded and decoded by godbus;
-// how they travel is our own: what is sent goes out together when the first
+// wire is one D-Bus connection. Messages are encoded by godbus, which also
+// decodes those that come seldom; how they travel is our own: what is sent goes out together when the first
 // answer is awaited, and many messages come in by one read. godbus's own
 // connection needs a system call for each part of each message, which in a
 // program that lives ten milliseconds was a tenth of them.
@@ -33,7 +33,7 @@ type wire struct {
 	mu     sync.Mutex
 	serial uint32
 	out    []byte
-	waits  map[uint32]chan<- *dbus.Message
+	waits  map[uint32]chan<- *message
 	// room tells that there are fewer waits, or that the connection has ended.
 	room *sync.Cond
 	err  error
@@ -69,7 +69,7 @@ func dialWire(ctx context.Context, path string, uid int, deliver func(iface, mem
 	}
 	w := &wire{
 		conn: c.(*net.UnixConn), deliver: deliver, done: make(chan struct{}),
-		waits: map[uint32]chan<- *dbus.Message{}, buf: make([]byte, 0, firstRead),
+		waits: map[uint32]chan<- *message{}, buf: make([]byte, 0, firstRead),
 		// All of it in one piece, as sd-bus does ("Authentication Protocol"):
 		// what follows BEGIN are messages, whether or not OK was read yet.
 		out: fmt.Appendf(make([]byte, 0, 4<<10), "\x00AUTH EXTERNAL %x\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n", fmt.Append(nil, uid)),
@@ -187,20 +187,15 @@ func (w *wire) receive(b []byte) error {
 	if err != nil {
 		return err
 	}
-	switch m.Type {
+	switch m.kind {
 	case dbus.TypeSignal:
-		s := &dbus.Signal{Body: m.Body}
-		s.Sender, _ = m.Headers[dbus.FieldSender].Value().(string)
-		s.Path, _ = m.Headers[dbus.FieldPath].Value().(dbus.ObjectPath)
-		iface, _ := m.Headers[dbus.FieldInterface].Value().(string)
-		member, _ := m.Headers[dbus.FieldMember].Value().(string)
-		s.Name = iface + "." + member
-		w.deliver(iface, member, s)
+		w.deliver(m.iface, m.member, &dbus.Signal{
+			Sender: m.sender, Path: dbus.ObjectPath(m.path), Name: m.iface + "." + m.member, Body: m.body,
+		})
 	case dbus.TypeMethodReply, dbus.TypeError:
-		serial, _ := m.Headers[dbus.FieldReplySerial].Value().(uint32)
 		w.mu.Lock()
-		ch := w.waits[serial]
-		delete(w.waits, serial)
+		ch := w.waits[m.serial]
+		delete(w.waits, m.serial)
 		w.room.Signal()
 		w.mu.Unlock()
 		if ch != nil {
@@ -210,21 +205,11 @@ func (w *wire) receive(b []byte) error {
 	return nil // nobody may call us
 }
 
-// decode is godbus's own, which can panic on what is no message.
-func decode(b []byte) (m *dbus.Message, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("a message cannot be decoded: %v", p)
-		}
-	}()
-	return dbus.DecodeMessage(bytes.NewReader(b))
-}
-
 // call puts a method call into the buffer of what is to be sent and returns
 // where its reply will come; nil wants none. fds is how many descriptors are
 // among the arguments, which godbus tells too late. The error is a message that
 // cannot be encoded, or the connection's end.
-func (w *wire) call(dest string, path dbus.ObjectPath, method string, fds int, reply chan<- *dbus.Message, args ...any) (uint32, error) {
+func (w *wire) call(dest string, path dbus.ObjectPath, method string, fds int, reply chan<- *message, args ...any) (uint32, error) {
 	i := len(method) - 1
 	for i > 0 && method[i] != '.' {
 		i--
@@ -319,7 +304,7 @@ func (w *wire) end(err error) {
 	if w.err != nil {
 		return
 	}
-	w.err, w.waits = err, map[uint32]chan<- *dbus.Message{}
+	w.err, w.waits = err, map[uint32]chan<- *message{}
 	w.room.Broadcast()
 	_ = w.conn.Close()
 	close(w.done)

@@ -157,6 +157,9 @@ func TestShellOfMake(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("make: it is not installed")
 	}
+	for _, name := range []string{"MAKEFLAGS", "MAKELEVEL", "MFLAGS"} {
+		t.Setenv(name, "") // those of a make that runs this test
+	}
 	file := "SHELL = " + shell + "\nall: a b\na b:\n\t@echo $@ $$((1+2))\nbad:\n\t@exit 5\n"
 	if err := os.WriteFile("Makefile", []byte(file), 0o600); err != nil {
 		t.Fatal(err)

@@ -19,8 +19,11 @@ func commandPage(cmd *cobra.Command, prose string) string {
 		b.WriteString(verbs(cmd))
 	}
 	b.WriteString(".Sh OPTIONS\n")
-	b.WriteString(options(cmd.LocalNonPersistentFlags()))
-	b.WriteString(common(cmd))
+	own, others := options(cmd.LocalNonPersistentFlags()), common(cmd)
+	if own+others == "" {
+		others = "There is none: what follows is not for\n.Nm .\n"
+	}
+	b.WriteString(own + others)
 	if !strings.Contains(prose, ".Sh EXIT STATUS\n") && cmd.HasParent() {
 		prose = ".Sh EXIT STATUS\nZero, and 125 when it could not do what was asked.\nSee\n.Xr " + cmd.Root().Name() + " 1 .\n" + prose
 	}
@@ -132,8 +135,11 @@ func common(cmd *cobra.Command) string {
 	if !cmd.HasParent() {
 		return ".Pp\nEach verb also takes:\n" + options(cmd.PersistentFlags())
 	}
-	text := ".Pp\nOptions of all verbs:\n" + options(cmd.InheritedFlags())
-	if takesCommand(cmd) {
+	text := options(cmd.InheritedFlags())
+	if text != "" {
+		text = ".Pp\nOptions of all verbs:\n" + text
+	}
+	if takesCommand(cmd) && cmd.LocalNonPersistentFlags().HasAvailableFlags() {
 		text += ".Pp\nOptions end at the first word that is none, which is the command.\n"
 	}
 	return text

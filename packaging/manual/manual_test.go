@@ -65,8 +65,6 @@ The default is here.
 Help for go.
 .El
 .Pp
-Options of all verbs:
-.Pp
 Options end at the first word that is none, which is the command.
 .Sh EXIT STATUS
 Zero, and 125 when it could not do what was asked.

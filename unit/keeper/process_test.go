@@ -11,9 +11,9 @@ func TestExecuted(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if !Executed(cmd.Process.Pid) {
-		t.Error("a program that was executed is not seen")
-	}
+	// Start returns when the kernel closes its pipe, a little before the new
+	// program has its command line.
+	waitFor(t, func() bool { return Executed(cmd.Process.Pid) })
 	cmd.Process.Kill()
 	cmd.Wait()
 	if Executed(cmd.Process.Pid) || Executed(0) {

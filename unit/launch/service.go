@@ -113,7 +113,7 @@ func (l *Launcher) service(ctx context.Context, c *dbusclient.Client, s *unit.Sp
 	if s.Output == unit.OutputInherit {
 		svc.Stdout, svc.Stderr = io.Out, io.Err
 	}
-	if rec.Recorder && s.Output != unit.OutputCapture {
+	if rec.Recorder {
 		svc.StopPost = []string{l.cfg.Self, RecordVerb, jobDir}
 		svc.Privileged = s.UID != "" || s.GID != ""
 		svc.Grace = max(svc.Grace, minRecorderGrace)

@@ -46,13 +46,17 @@ type exitRecord struct {
 //     not be lost needs a new schema, which older versions refuse.
 //
 // A recorder does without the record: an exit counts also where that cannot be
-// read.
+// read. Where who tended the job has written down how it ended, that stands:
+// systemd speaks of who tended.
 func RecordExit(dir string, getenv func(string) string, gone func(unit.Process) bool, now time.Time) error {
 	e, err := OpenEntry(dir)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
+	if r, err := e.Recorded(); err == nil && r != nil && r.InvocationID == getenv("INVOCATION_ID") {
+		return nil
+	}
 	return e.RecordExit(getenv, gone, now)
 }
 

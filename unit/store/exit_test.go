@@ -56,6 +56,21 @@ func TestRecordExit(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(e.Dir(), exitFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
+	// Who tended the job has said how it ended: that stands, but for another
+	// start.
+	env["EXIT_STATUS"] = "KILL"
+	for invocation, want := range map[string]string{"abc": "TERM", "abd": "KILL"} {
+		if err := e.RecordExit(func(k string) string { return map[string]string{"INVOCATION_ID": "abc", "EXIT_STATUS": "TERM"}[k] }, ended, at); err != nil {
+			t.Fatal(err)
+		}
+		env["INVOCATION_ID"] = invocation
+		if err := RecordExit(e.Dir(), func(k string) string { return env[k] }, ended, at); err != nil {
+			t.Fatal(err)
+		}
+		if x, err := e.Recorded(); err != nil || x.ExitStatus != want {
+			t.Errorf("%s: %+v, %v; want %s", invocation, x, err, want)
+		}
+	}
 	if err := RecordExit(e.Dir()+"-gone", os.Getenv, ended, at); err == nil {
 		t.Error("RecordExit of a job that is gone")
 	}

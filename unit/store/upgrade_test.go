@@ -42,6 +42,9 @@ func TestUpgrade(t *testing.T) {
 	if err != nil || x.InvocationID != "i0" || x.ExitStatus != "7" {
 		t.Errorf("what was recorded: %+v, %v", x, err)
 	}
+	if err := os.Remove(filepath.Join(e.Dir(), "exit.json")); err != nil {
+		t.Fatal(err)
+	}
 	env := map[string]string{"INVOCATION_ID": "i0", "EXIT_CODE": "exited", "EXIT_STATUS": "8", "SERVICE_RESULT": "exit-code"}
 	if err := RecordExit(e.Dir(), func(k string) string { return env[k] }, ended, time.Now()); err != nil {
 		t.Fatal(err)
