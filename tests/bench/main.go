@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"slices"
@@ -85,7 +86,10 @@ func run(n int, label string) error {
 	}
 	const warmUp = 5
 	for i := range warmUp + n {
-		for _, p := range peers {
+		// In a fixed order each command would find the machine always as the
+		// same other one left it: the manager awake, or its memory gone cold.
+		for _, j := range rand.Perm(len(peers)) {
+			p := peers[j]
 			d, err := p.once()
 			if err != nil {
 				return fmt.Errorf("cannot measure %s: %w", p.name, err)
