@@ -126,8 +126,7 @@ func runTracer(program string) int {
 		case <-ended:
 		case e, ok := <-errands:
 			if !ok || e.Do == "quit" {
-				t.letGo()
-				return 0
+				return 0 // what is traced goes on by itself
 			}
 			if err := t.do(e); err != nil {
 				t.tell(news{What: "failed", Err: err.Error()})
@@ -365,22 +364,6 @@ func (t *tracer) ended(tid int, p *traced, ws unix.WaitStatus) {
 		t.tell(news{What: "exit", ID: p.id, PID: tid, Status: syscall.WaitStatus(ws)})
 	case p.role == "job":
 		t.tell(news{What: "main", PID: tid, Status: syscall.WaitStatus(ws)})
-	}
-}
-
-// letGo leaves everything to itself.
-func (t *tracer) letGo() {
-	for tid := range t.threads {
-		if unix.PtraceDetach(tid) == nil {
-			continue
-		}
-		// It runs: it has to stand for that.
-		if unix.PtraceInterrupt(tid) == nil || unix.Tgkill(t.threads[tid].pid, tid, unix.SIGSTOP) == nil {
-			var ws unix.WaitStatus
-			if _, err := unix.Wait4(tid, &ws, unix.WALL, nil); err == nil {
-				_ = unix.PtraceDetach(tid)
-			}
-		}
 	}
 }
 
