@@ -201,25 +201,35 @@ func (k *kept) observe(ctx context.Context, _ dbusclient.Depth, lk *look) {
 // heard is what the reaper saw: as it tells its keeper, or as it wrote it down
 // for others.
 func (k *kept) heard() (*verify.Kept, keeper.Exit) {
-	var r keeper.Recorded
-	if k.reaper != nil {
-		r = keeper.Recorded{Exit: k.reaper.Exit()}
-		select {
-		case <-k.reaper.Childless():
-			r.ChildlessAt = k.reaper.ChildlessAt()
-		default:
-		}
-	} else {
-		f, err := k.j.entry.OpenKept()
-		if err != nil {
-			return nil, keeper.Exit{} // no word is no evidence
-		}
-		defer f.Close()
-		if r, err = keeper.ReadRecord(f); err != nil {
-			return nil, keeper.Exit{}
-		}
+	if k.reaper == nil {
+		return k.j.kept()
 	}
-	h := &verify.Kept{Nonce: k.j.rec.Identity.Nonce, Source: "reaper wait"}
+	r := keeper.Recorded{Exit: k.reaper.Exit()}
+	select {
+	case <-k.reaper.Childless():
+		r.ChildlessAt = k.reaper.ChildlessAt()
+	default:
+	}
+	return k.j.reaped(r), r.Exit
+}
+
+// kept is what the job's reaper wrote down; nil when it has written nothing.
+func (j *Job) kept() (*verify.Kept, keeper.Exit) {
+	f, err := j.entry.OpenKept()
+	if err != nil {
+		return nil, keeper.Exit{} // no word is no evidence
+	}
+	defer f.Close()
+	r, err := keeper.ReadRecord(f)
+	if err != nil {
+		return nil, keeper.Exit{}
+	}
+	return j.reaped(r), r.Exit
+}
+
+// reaped is what a reaper saw, as evidence.
+func (j *Job) reaped(r keeper.Recorded) *verify.Kept {
+	h := &verify.Kept{Nonce: j.rec.Identity.Nonce, Source: "reaper wait"}
 	if e := r.Exit; e.Known {
 		h.Exited, h.ExitAt = true, e.At
 		if e.Status.Signaled() {
@@ -229,7 +239,7 @@ func (k *kept) heard() (*verify.Kept, keeper.Exit) {
 		}
 	}
 	h.Childless, h.ChildlessAt = !r.ChildlessAt.IsZero(), r.ChildlessAt
-	return h, r.Exit
+	return h
 }
 
 // adopt settles a start that was cut off: nothing of the command exists before

@@ -83,6 +83,10 @@ func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look)
 		lk.usage.CPUNanoseconds, lk.usage.MemoryPeak = lk.reading.CPUUsage, lk.reading.MemoryPeak
 	}
 	u.j.recorded(o)
+	if o.Tended = rec.Output == unit.OutputCapture; o.Tended {
+		o.Nonce = rec.Identity.Nonce
+		o.Kept, _ = u.j.kept()
+	}
 	u.told(lk)
 	if h, id := u.j.l.hierarchy(), rec.Identity; h != nil && id.Cgroup != "" {
 		o.Cgroup = h.Recorded(id.Cgroup, id.CgroupInode).Read()
