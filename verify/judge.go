@@ -97,16 +97,28 @@ func (j judge) active() bool {
 }
 
 func (j judge) exit() Exit {
-	if e, ok := j.unitExit(); ok {
-		return e
+	ways := []func() (Exit, bool){j.unitExit, j.recordedExit, j.keptExit}
+	if j.tended() {
+		ways = []func() (Exit, bool){j.keptExit, j.recordedExit, j.tendedExit}
 	}
-	if e, ok := j.recordedExit(); ok {
-		return e
-	}
-	if e, ok := j.keptExit(); ok {
-		return e
+	for _, way := range ways {
+		if e, ok := way(); ok {
+			return e
+		}
 	}
 	return Exit{At: j.o.At}
+}
+
+// tendedExit is the manager's word on the process that tends the job's. When
+// that was killed, the job may still run, or end in a way of its own, which
+// whoever reaps it writes down. Once the unit is at rest all of it was killed,
+// and what is not written down by then did not end before.
+func (j judge) tendedExit() (Exit, bool) {
+	e, ok := j.unitExit()
+	if ok && e.Signal == sigKill && j.active() {
+		return Exit{}, false
+	}
+	return e, ok
 }
 
 func (j judge) unitExit() (Exit, bool) {

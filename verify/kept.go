@@ -39,11 +39,15 @@ type Kept struct {
 // of a unit.
 func (j judge) keeps() bool { return j.rung() && !j.service() }
 
+// tended is true for a service with a process between its main process and the
+// job's, whose word on the job's exit comes before the manager's.
+func (j judge) tended() bool { return j.service() && j.o.Tended }
+
 // kept is what the keeper of this very start wrote down; nil when that is
 // nothing. It survives the boot that it was written in.
 func (j judge) kept() *Kept {
 	k := j.o.Kept
-	if k == nil || !j.keeps() || j.o.Nonce == "" || k.Nonce != j.o.Nonce ||
+	if k == nil || !j.keeps() && !j.tended() || j.o.Nonce == "" || k.Nonce != j.o.Nonce ||
 		j.o.Identity.State != IdentitySame && j.o.Identity.State != IdentityOtherBoot {
 		return nil
 	}

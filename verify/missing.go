@@ -92,6 +92,8 @@ func (j judge) managerOnExit() (looked, said string) {
 		return "InvocationID", "empty: this manager has not started the unit"
 	case j.o.InvocationID == "":
 		return "record", "no InvocationID was recorded at the start"
+	case j.tended() && j.reaped():
+		return "ExecMainCode", "2 with ExecMainStatus 9: who tended the main process was killed, and has not said how that ended"
 	case u.ExecMainCode >= 1 && u.ExecMainCode <= 3:
 		return "ExecMainCode", fmt.Sprintf("%d with the impossible ExecMainStatus %d", u.ExecMainCode, u.ExecMainStatus)
 	default:

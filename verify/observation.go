@@ -53,10 +53,14 @@ type Observation struct {
 	// there is none.
 	Recorded *Recorded
 
+	// Tended is true for a service whose main process only tends the job's: it
+	// ends as the job's did, but for its own death by SIGKILL.
+	Tended bool
+
 	// Nonce is the recorded number of this start, Kept what the job's keeper
 	// wrote down (nil when it has written nothing), and Group a look at the
 	// owned process group. The first two count on the rungs scope, cgroup and
-	// group, the last on group alone.
+	// group, and for a service that is Tended, the last on group alone.
 	Nonce string
 	Kept  *Kept
 	Group Group

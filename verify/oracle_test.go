@@ -15,7 +15,7 @@ import (
 type witness func(Observation) bool
 
 var exitWitnesses = map[string][]witness{
-	"service": {managerReaped, jobRecorder},
+	"service": {all(managerReaped, not(tenderKilled)), jobRecorder, all(isTended, keeperWaited)},
 	"scope":   {keeperWaited},
 	"cgroup":  {keeperWaited},
 	"group":   {keeperWaited},
@@ -56,6 +56,14 @@ func managerReaped(o Observation) bool {
 	s := o.Unit.ExecMainStatus
 	possible := map[int32]bool{1: 0 <= s && s < 256, 2: 0 < s && s < 65, 3: 0 < s && s < 65}
 	return !stranger(o) && sameStart(o) && o.Unit.LoadState == "loaded" && possible[o.Unit.ExecMainCode]
+}
+
+func isTended(o Observation) bool { return o.Tended }
+
+// tenderKilled: what was killed is not the job's main process, which runs, or
+// may yet end, while the unit is not at rest.
+func tenderKilled(o Observation) bool {
+	return o.Tended && !managerAtRest(o) && o.Unit.ExecMainCode > 1 && o.Unit.ExecMainStatus == 9
 }
 
 // managerAtRest: "unit inactive". A manager that is silent, or does not know

@@ -151,6 +151,34 @@ func TestKeptExitRows(t *testing.T) {
 	})
 }
 
+// A service whose main process tends the job's: who waits for that comes before
+// the manager, which knows the tender alone.
+func TestTendedRows(t *testing.T) {
+	tended := func(u Unit, c Cgroup) Observation {
+		return job(u, c).with(func(o *Observation) { o.Tended, o.Nonce = true, ourNonce })
+	}
+	gone := cgroup(CgroupGone)
+	rest := func(code, status int32) Observation {
+		return tended(unit("failed/failed", "signal", code, status, "", TasksUnset), gone)
+	}
+	confirmed := func(name string, o Observation, exit, source string) row {
+		return row{name: name, o: o, exit: exit, source: source, empty: true, tree: removed, confirmed: true, grade: GradeProven}
+	}
+	killed := tended(unit("deactivating/stop-sigterm", "signal", 2, 9, ourPath, TasksUnset), populated(survivor))
+	checkRows(t, []row{
+		confirmed("nobody wrote", rest(1, 3), "exited 3", "ExecMainStatus=3"),
+		confirmed("all was killed", rest(2, 9), "killed 9", "ExecMainStatus=9"),
+		confirmed("the tender was killed, the job not", rest(2, 9).exited(7, 0), "exited 7", "keeper wait: exit code 7"),
+		confirmed("the tender was killed once it had written", rest(2, 9).recorded("exited", "7"), "exited 7", "recorder EXIT_CODE=exited"),
+		confirmed("the manager lost the unit", tended(notFound(), gone).exited(7, 0), "exited 7", "keeper wait"),
+		{name: "the tender was killed, the job is being stopped", o: killed, tree: "populated 1", grade: GradeNone,
+			missing: []Missing{noExit("ExecMainCode", "2 with ExecMainStatus 9: who tended the main process was killed, and has not said how that ended"),
+				active("deactivating (stop-sigterm)"), notEmpty("cgroup.events", "populated 1: 4711 (sleep 300, state S)")}, remedy: "await it with: "},
+		{name: "the tender was killed, the job has ended, its members not", o: killed.exited(7, 0), exit: "exited 7", source: "keeper wait", tree: "populated 1", grade: GradeNone,
+			missing: []Missing{active("deactivating (stop-sigterm)"), notEmpty("cgroup.events", "populated 1: 4711 (sleep 300, state S)")}, remedy: "processes are left; await them"},
+	})
+}
+
 // keptAsWell makes sure that the keeper has written something.
 func (o Observation) keptAsWell() Observation {
 	if o.Kept == nil {

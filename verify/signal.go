@@ -19,6 +19,7 @@ var signalNames = [...]string{
 const (
 	sigRTMin = 34
 	sigRTMax = 64
+	sigKill  = 9
 )
 
 // SignalName returns the name of a signal without "SIG", such as "TERM" or

@@ -187,10 +187,23 @@ func TestPerhapsClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := os.NewFile(uintptr(n), c.path)
-		if got := perhapsClosed(f); got != c.want {
+		other, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := perhapsClosed(f, other); got != c.want {
 			t.Errorf("%s with flags %#x: %v", c.path, c.flags, got)
 		}
-		f.Close()
+		if n, err = syscall.Dup(n); err != nil {
+			t.Fatal(err)
+		}
+		shared := os.NewFile(uintptr(n), c.path)
+		if perhapsClosed(f, other, shared) {
+			t.Errorf("%s with flags %#x, shared by two streams", c.path, c.flags)
+		}
+		for _, f := range []*os.File{f, other, shared} {
+			f.Close()
+		}
 	}
 }
 

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -69,7 +71,10 @@ func (a *app) tellStarted(b *begun, s *unit.Spec, sink reportSink) error {
 		if _, err := fmt.Fprintln(a.Out, b.job.Name()); err != nil {
 			return fmt.Errorf("cannot print its name: %w", err)
 		}
-		if s.Name == "" && perhapsClosed(a.Out) {
+		if s.Name == "" && perhapsClosed(a.Out, a.In, a.Err) {
+			if perhapsClosed(a.Err, a.In, a.Out) {
+				return errToldNobody
+			}
 			fmt.Fprintf(a.Err, "unitward: job %s was started; standard output is closed, or nowhere\n", b.job.Name())
 		}
 	}
@@ -89,15 +94,29 @@ func (a *app) tellStarted(b *begun, s *unit.Spec, sink reportSink) error {
 	return sink.Write(rep)
 }
 
+// errToldNobody says that a name went nowhere, and not because that was asked
+// for.
+var errToldNobody = errors.New("cannot print its name: standard output and standard error are closed, or nowhere")
+
 // perhapsClosed is true where this process may have been started without the
 // stream: Go's runtime opens /dev/null in the place of one that is closed, for
-// reading and writing (runtime/fds_unix.go). Others do so too, so it is no
-// error; a shell's >/dev/null is for writing alone.
-func perhapsClosed(f *os.File) bool {
+// reading and writing, each anew (runtime/fds_unix.go). Others do so too, so it
+// is no error where the name is told in another way; a shell's >/dev/null is for
+// writing alone, and what a program gave to several of its streams they share.
+func perhapsClosed(f *os.File, others ...*os.File) bool {
 	var st unix.Stat_t
 	if unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR || st.Rdev != unix.Mkdev(1, 3) {
 		return false
 	}
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
-	return err == nil && flags&unix.O_ACCMODE == unix.O_RDWR
+	return err == nil && flags&unix.O_ACCMODE == unix.O_RDWR && !slices.ContainsFunc(others, func(o *os.File) bool { return sameFile(f, o) })
+}
+
+// sameFile is true for two descriptors of one open file. Where the kernel does
+// not tell (kcmp(2), CONFIG_KCMP), it is false.
+func sameFile(f, g *os.File) bool {
+	const file = 0 // KCMP_FILE
+	self := uintptr(os.Getpid())
+	order, _, errno := unix.Syscall6(unix.SYS_KCMP, self, self, file, f.Fd(), g.Fd(), 0)
+	return errno == 0 && order == 0
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -31,12 +32,32 @@ type peer struct {
 func main() {
 	n := flag.Int("n", 100, "runs of each command")
 	label := flag.String("label", "", "what the rows are about")
+	what := flag.String("what", "peers", "what is measured: peers, many (2,000 jobs), flood (much output), in a list")
+	floodFor := flag.Duration("flood", time.Minute, "how long output is written")
 	flag.Parse()
 	if err := enterScope(); err != nil {
 		fail(err)
 	}
-	if err := run(*n, *label); err != nil {
-		fail(err)
+	manager := "--user"
+	if os.Geteuid() == 0 {
+		manager = "--system"
+	}
+	unitward := os.Getenv("UNITWARD_BIN")
+	for _, w := range strings.Split(*what, ",") {
+		var err error
+		switch w {
+		case "peers":
+			err = run(unitward, manager, *n, *label)
+		case "many":
+			err = many(unitward, manager, *label)
+		case "flood":
+			err = flood(unitward, manager, *label, *floodFor)
+		default:
+			err = fmt.Errorf("cannot measure %q", w)
+		}
+		if err != nil {
+			fail(err)
+		}
 	}
 }
 
@@ -65,12 +86,7 @@ func enterScope() error {
 	return syscall.Exec(path, argv, append(os.Environ(), variable+"=1"))
 }
 
-func run(n int, label string) error {
-	manager := "--user"
-	if os.Geteuid() == 0 {
-		manager = "--system"
-	}
-	unitward := os.Getenv("UNITWARD_BIN")
+func run(unitward, manager string, n int, label string) error {
 	service := &peer{name: "systemd-run --wait --pipe -q true", argv: []string{"systemd-run", manager, "--wait", "--pipe", "-q", "true"}}
 	scope := &peer{name: "systemd-run --scope -q true", argv: []string{"systemd-run", manager, "--scope", "--collect", "-q", "true"}}
 	plain := &peer{name: "fork + exec of true", argv: []string{"true"}}

@@ -23,6 +23,9 @@ func inRig() bool { return os.Getenv("UNITWARD_RIG") != "" }
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
+	if program := os.Getenv(tracerVariable); program != "" {
+		return runTracer(program)
+	}
 	if os.Getenv("UNITWARD_BIN") != "" {
 		return m.Run()
 	}

@@ -58,7 +58,8 @@ func TestDisturbedManagerKilled(t *testing.T) {
 	needRootToKillManager(t)
 	w := asTester(t, testerDir(t))
 	t.Cleanup(func() { userManagerUp(t) })
-	w.want(0, "start", "-u", "orphan", "--", "sh", "-c", "setsid sleep 1045 & exec sleep 1046")
+	// Where output is captured, a reaper may live to write the exit down.
+	w.want(0, "start", "-u", "orphan", "--output", "null", "--", "sh", "-c", "setsid sleep 1045 & exec sleep 1046")
 	alive(t, "sleep", "1045")
 	alive(t, "sleep", "1046")
 	report := filepath.Join(filepath.Dir(w.state), "report")
@@ -139,7 +140,7 @@ func TestDisturbedManagerKilledJobLives(t *testing.T) {
 	}
 	shell(t, "systemctl", "daemon-reload")
 
-	w.want(0, "start", "-u", "survivor", "--", "sh", "-c", `trap "" TERM; setsid sleep 1048 & exec sleep 1049`)
+	w.want(0, "start", "-u", "survivor", "--output", "null", "--", "sh", "-c", `trap "" TERM; setsid sleep 1048 & exec sleep 1049`)
 	pid1, pid2 := alive(t, "sleep", "1048"), alive(t, "sleep", "1049")
 	left = append(left, pid1, pid2)
 	cgroup := strings.TrimSpace(shell(t, "systemctl", "show", "-p", "ControlGroup", "--value", "user@1000.service"))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // cmdBench runs ./tests/bench in every suite, one at a time, as root and as an
@@ -15,6 +16,8 @@ func cmdBench(ctx context.Context, args []string) (int, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	list := flags.String("suites", "all", "the suites to run in: a list, or all")
 	n := flags.Int("n", 100, "runs of each command")
+	what := flags.String("what", "peers", "what is measured: peers, many (2,000 jobs), flood (much output), in a list")
+	floodFor := flags.Duration("flood", time.Minute, "how long output is written")
 	if err := flags.Parse(args); err != nil {
 		return 2, usageError(err.Error())
 	}
@@ -44,14 +47,15 @@ func cmdBench(ctx context.Context, args []string) (int, error) {
 		return 1, err
 	}
 	for _, s := range suites {
-		if err := benchSuite(ctx, s, st, *n); err != nil {
+		argv := []string{"-n", fmt.Sprint(*n), "-what", *what, "-flood", floodFor.String()}
+		if err := benchSuite(ctx, s, st, argv); err != nil {
 			return 1, err
 		}
 	}
 	return 0, nil
 }
 
-func benchSuite(ctx context.Context, s Suite, st *stage, n int) (err error) {
+func benchSuite(ctx context.Context, s Suite, st *stage, args []string) (err error) {
 	m, err := Start(ctx, s, uniqueName(s.Name), true)
 	if err != nil {
 		return err
@@ -61,7 +65,7 @@ func benchSuite(ctx context.Context, s Suite, st *stage, n int) (err error) {
 		return err
 	}
 	for _, user := range users {
-		argv := []string{inside + "/bench", "-n", fmt.Sprint(n), "-label", fmt.Sprintf("%s, %s", s, user)}
+		argv := append([]string{inside + "/bench", "-label", fmt.Sprintf("%s, %s", s, user)}, args...)
 		code, err := m.Run(ctx, Command{
 			User: user, Argv: argv, Dir: inside, Env: []string{"UNITWARD_BIN=" + inside + "/unitward"}, Stdout: os.Stdout, Stderr: os.Stderr,
 		})

@@ -38,11 +38,19 @@ func testEnv(st *stage, more ...string) []string {
 	if require := os.Getenv("UNITWARD_REQUIRE"); require != "" {
 		env = append(env, "UNITWARD_REQUIRE="+require)
 	}
+	for _, name := range tuning {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
 	if st.Cover {
 		env = append(env, "GOCOVERDIR="+coverDir)
 	}
 	return env
 }
+
+// tuning are the variables that say how much of a drawn test is run, and which.
+var tuning = []string{"UNITWARD_TEST_CRASHES", "UNITWARD_TEST_KILLS", "UNITWARD_TEST_SEED", "UNITWARD_TEST_ISOLATION"}
 
 // testArgs are the arguments of a test binary.
 func testArgs(st *stage, o options, run string) []string {

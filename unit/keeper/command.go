@@ -62,6 +62,9 @@ type Command struct {
 	// OnHangup says what happens when this process, or the Reaper's last
 	// holder, is gone.
 	OnHangup Hangup
+	// Finishes makes HangupStay end with SIGKILL what outlives the main process,
+	// once this process is gone, which would have ended it in a better way.
+	Finishes bool
 	// Deaf makes SIGTERM nothing to the reaper: for one in the job's own unit,
 	// whose manager sends it to every process there.
 	Deaf bool

@@ -30,8 +30,11 @@ type Handover struct {
 
 	// What follows is for one who tends the command, and does not become it.
 
-	// JobDir is the job's directory, where its output goes.
+	// JobDir is the job's directory.
 	JobDir string `json:"job_dir,omitempty"`
+	// Output is where the command's output goes: to the job's directory, when
+	// it is empty or unit.OutputCapture, else to the streams of who tends it.
+	Output unit.Output `json:"output,omitempty"`
 	// OutputMax is the cap of each stream in bytes; OnOutputMax says what
 	// happens at it.
 	OutputMax   int64          `json:"output_max,omitempty"`

@@ -37,8 +37,8 @@ func keep() {
 	must(err)
 	c := shell(os.Getenv("JOB"))
 	c.Stdout, c.scan = os.Stdout, os.Getenv("SCAN") != ""
-	if os.Getenv("HANGUP") == "stay" {
-		c.OnHangup = HangupStay
+	if hangup := os.Getenv("HANGUP"); hangup == "stay" || hangup == "finish" {
+		c.OnHangup, c.Finishes = HangupStay, hangup == "finish"
 	}
 	c.Record = open("RECORD", os.O_WRONLY|os.O_APPEND|os.O_CREATE)
 	c.Cgroup = open("CGROUP", unix.O_DIRECTORY)
@@ -250,6 +250,41 @@ func TestKeeperKilledDetached(t *testing.T) {
 	nothingLeft(t)
 	if w := recorded(t, dir+"/record"); w.ChildlessAt.IsZero() || w.Exit.Status.ExitStatus() != 7 {
 		t.Errorf("the record is %+v", w)
+	}
+}
+
+// One whose leftovers are to be ended is ended after its main process, whether
+// that ends before its keeper or after it.
+func TestKeeperKilledFinishes(t *testing.T) {
+	for _, first := range []string{"keeper", "main"} {
+		t.Run(first, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := unix.Mkfifo(dir+"/go", 0o600); err != nil {
+				t.Fatal(err)
+			}
+			k := keepOther(t, "echo up; read x <"+dir+"/go; setsid sleep 1000 >/dev/null & exit 7", "HANGUP=finish", "RECORD="+dir+"/record").ready(t)
+			k.says(t, "up")
+			if first == "keeper" {
+				k.kill(t)
+			}
+			if noChildren() {
+				t.Fatal("it ends with its keeper")
+			}
+			if err := os.WriteFile(dir+"/go", []byte("\n"), 0); err != nil {
+				t.Fatal(err)
+			}
+			waitFor(t, func() bool { return recorded(t, dir+"/record").Exit.Known })
+			if first == "main" {
+				if w := recorded(t, dir+"/record"); !w.ChildlessAt.IsZero() {
+					t.Errorf("what is left is its keeper's to end: %+v", w)
+				}
+				k.kill(t)
+			}
+			nothingLeft(t)
+			if w := recorded(t, dir+"/record"); w.ChildlessAt.IsZero() || w.Exit.Status.ExitStatus() != 7 {
+				t.Errorf("the record is %+v", w)
+			}
+		})
 	}
 }
 

@@ -59,6 +59,7 @@ type siginfo struct {
 type orders struct {
 	fds      [slots]int32 // as they are in the parent; -1: none
 	onHangup Hangup
+	finishes bool
 	scan     bool
 	deaf     bool
 
@@ -241,7 +242,7 @@ func (c *Command) order() (*orders, []byte, error) {
 			list += 4
 		}
 	}
-	o.umask, o.onHangup, o.scan, o.deaf = c.Umask, c.OnHangup, c.scan, c.Deaf
+	o.umask, o.onHangup, o.finishes, o.scan, o.deaf = c.Umask, c.OnHangup, c.Finishes, c.scan, c.Deaf
 	if c.CgroupHolder != nil {
 		o.cgroupInode = c.CgroupInode
 		copy(o.cgroupName[:maxName], c.CgroupName)

@@ -38,6 +38,9 @@ func reap(o *orders) {
 			removeCgroup(o)
 			exit(0)
 		}
+		if o.finishes && o.mainEnded && o.fds[slotControl] < 0 {
+			o.ending = true
+		}
 		if o.ending {
 			endChildren(o)
 		}

@@ -235,15 +235,7 @@ func (l *Launcher) keep(o *order) (*Job, error) {
 		j.Close()
 		return nil, err
 	}
-	// They are the job's: a reader of them must not wait for its keeper.
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err == nil {
-		for fd := range 3 {
-			err = errors.Join(err, unix.Dup3(int(null.Fd()), fd, 0))
-		}
-		null.Close()
-	}
-	return j, err
+	return j, leaveStreams() // they are the job's
 }
 
 // attendAlone stays with the job until its end is proven. A signal to end is

@@ -27,8 +27,10 @@ type kept struct {
 	reaper *keeper.Reaper
 	// capture is nil where this process does not keep the job's output.
 	capture *capture.Capture
-	// wake holds at most one wake-up.
+	// wake holds at most one wake-up; again is until the next look for what
+	// nothing wakes for.
 	wake  chan struct{}
+	again time.Duration
 	watch *cgroup.Watch
 	// shelter is where a keeper of its own is; nil where it stays.
 	shelter *cgroup.Shelter
@@ -78,8 +80,13 @@ func (l *Launcher) openKept(ctx context.Context, j *Job) *kept {
 // relay wakes who waits for the job once c is closed.
 func (k *kept) relay(c <-chan struct{}) {
 	<-c
+	offer(k.wake)
+}
+
+// offer puts a wake-up into a channel that holds at most one.
+func offer(wake chan<- struct{}) {
 	select {
-	case k.wake <- struct{}{}:
+	case wake <- struct{}{}:
 	default:
 	}
 }
@@ -201,25 +208,35 @@ func (k *kept) observe(ctx context.Context, _ dbusclient.Depth, lk *look) {
 // heard is what the reaper saw: as it tells its keeper, or as it wrote it down
 // for others.
 func (k *kept) heard() (*verify.Kept, keeper.Exit) {
-	var r keeper.Recorded
-	if k.reaper != nil {
-		r = keeper.Recorded{Exit: k.reaper.Exit()}
-		select {
-		case <-k.reaper.Childless():
-			r.ChildlessAt = k.reaper.ChildlessAt()
-		default:
-		}
-	} else {
-		f, err := k.j.entry.OpenKept()
-		if err != nil {
-			return nil, keeper.Exit{} // no word is no evidence
-		}
-		defer f.Close()
-		if r, err = keeper.ReadRecord(f); err != nil {
-			return nil, keeper.Exit{}
-		}
+	if k.reaper == nil {
+		return k.j.kept()
 	}
-	h := &verify.Kept{Nonce: k.j.rec.Identity.Nonce, Source: "reaper wait"}
+	r := keeper.Recorded{Exit: k.reaper.Exit()}
+	select {
+	case <-k.reaper.Childless():
+		r.ChildlessAt = k.reaper.ChildlessAt()
+	default:
+	}
+	return k.j.reaped(r), r.Exit
+}
+
+// kept is what the job's reaper wrote down; nil when it has written nothing.
+func (j *Job) kept() (*verify.Kept, keeper.Exit) {
+	f, err := j.entry.OpenKept()
+	if err != nil {
+		return nil, keeper.Exit{} // no word is no evidence
+	}
+	defer f.Close()
+	r, err := keeper.ReadRecord(f)
+	if err != nil {
+		return nil, keeper.Exit{}
+	}
+	return j.reaped(r), r.Exit
+}
+
+// reaped is what a reaper saw, as evidence.
+func (j *Job) reaped(r keeper.Recorded) *verify.Kept {
+	h := &verify.Kept{Nonce: j.rec.Identity.Nonce, Source: "reaper wait"}
 	if e := r.Exit; e.Known {
 		h.Exited, h.ExitAt = true, e.At
 		if e.Status.Signaled() {
@@ -229,7 +246,7 @@ func (k *kept) heard() (*verify.Kept, keeper.Exit) {
 		}
 	}
 	h.Childless, h.ChildlessAt = !r.ChildlessAt.IsZero(), r.ChildlessAt
-	return h, r.Exit
+	return h
 }
 
 // adopt settles a start that was cut off: nothing of the command exists before
@@ -265,8 +282,13 @@ func (k *kept) quiet() bool {
 }
 
 // sources: the cgroup is watched once the main process has ended, for members
-// that do not descend from it.
+// that do not descend from it. Between that end and the reaper's word on it, of
+// which nothing tells another process, there is a moment.
 func (k *kept) sources(lk look) (changed, emptied <-chan struct{}) {
+	if id := k.j.rec.Identity; k.reaper == nil && !lk.v.Exit.Known && !lk.v.Lost && id.PID != 0 && Ended(unit.Process{PID: id.PID, StartTime: id.StartTime}) {
+		k.again = min(max(2*k.again, time.Millisecond), tick)
+		time.AfterFunc(k.again, func() { offer(k.wake) })
+	}
 	if k.watch == nil && lk.o.Cgroup.State == verify.CgroupPopulated && (lk.v.Exit.Known || lk.v.Lost) {
 		if w, err := k.at.group().Watch(); err == nil {
 			k.watch = w

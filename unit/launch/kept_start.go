@@ -86,7 +86,7 @@ func (j *Job) launchKept(ctx context.Context, s *unit.Spec, io Stdio) (err error
 func (j *Job) command(s *unit.Spec, io Stdio) (*keeper.Command, []*os.File, error) {
 	c := &keeper.Command{
 		Path: s.Path, Argv: s.Command, Env: append(slices.Clip(s.Env), unit.JobVariable+"="+j.rec.Name), Dir: s.Dir,
-		Umask: s.Umask, Rlimits: s.Rlimits[:], Nice: s.Nice,
+		Umask: s.Umask, Rlimits: s.Rlimits[:], Nice: s.Nice, Finishes: s.Leftovers == unit.LeftoversKill,
 	}
 	if s.Lifetime == unit.LifetimeDetached {
 		c.OnHangup = keeper.HangupStay

@@ -47,9 +47,6 @@ const (
 // recorder's too, so the command is handed over; but for another user, who
 // could not read the handover.
 func direct(s *unit.Spec, recorder bool) bool {
-	if s.Output == unit.OutputCapture {
-		return false // there is one who tends the command
-	}
 	if recorder && s.UID == "" && s.GID == "" {
 		return false
 	}
@@ -159,7 +156,7 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 	base := dir + "/" + rec.Identity.Nonce
 	h := &handed{}
 	env := append(slices.Clip(s.Env), unit.JobVariable+"="+rec.Name)
-	if direct(s, rec.Recorder) {
+	if !rec.Tended && direct(s, rec.Recorder) {
 		svc.Path, svc.Argv, svc.Dir, svc.Umask, svc.Rlimits = s.Path, s.Command, s.Dir, &s.Umask, s.Rlimits[:]
 		svc.EnvironmentFile = base + ".env"
 		inherited, err := c.Environ(ctx)
@@ -178,9 +175,10 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 		}
 		return h, nil
 	}
-	if s.Output == unit.OutputCapture && (s.UID != "" || s.GID != "") {
-		return nil, &unit.IsolationError{Isolation: verify.IsolationService, Refused: []unit.Refusal{{What: "capture",
-			Why: "the output of a job of another user cannot be captured; --output journal or inherit can"}}}
+	if other := s.UID != "" || s.GID != ""; other && s.Output == unit.OutputCapture {
+		return nil, refusal("capture", "the output of a job of another user cannot be captured; --output journal or inherit can")
+	} else if other && rec.Tended {
+		return nil, refusal("timeout", fmt.Sprintf("systemd %d has no clock for what outlives the main process, and a job of another user nobody else who could stay with it", c.Version()))
 	}
 	if s.UID != "" || s.GID != "" {
 		return nil, fmt.Errorf("cannot start %s with --uid or --gid: its arguments or environment cannot be carried by systemd", rec.Identity.Unit)
@@ -188,8 +186,8 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 	file, status := base+".handover", base+".status"
 	svc.Path, svc.Argv, svc.Dir = l.cfg.Self, []string{l.cfg.Self, BecomeVerb, file}, "/"
 	handover := keeper.NewHandover(s, env, status)
-	if s.Output == unit.OutputCapture {
-		svc.Argv[1], handover.JobDir = TendVerb, jobDir
+	if rec.Tended {
+		svc.Argv[1], handover.JobDir, handover.Output = TendVerb, jobDir, s.Output
 		handover.OutputMax, handover.OnOutputMax = s.OutputMax, string(s.OnOutputMax)
 		handover.Leftovers, handover.Grace, handover.Timeout = s.Leftovers, s.Grace, s.Timeout
 	}
@@ -202,6 +200,25 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 		return nil, err
 	}
 	return h, nil
+}
+
+func refusal(what, why string) error {
+	return &unit.IsolationError{Isolation: verify.IsolationService, Refused: []unit.Refusal{{What: what, Why: why}}}
+}
+
+// tends is true for a service whose main process is to tend the job's: it keeps
+// the output, or keeps the unit running while anything of the job is left, for
+// a manager whose clock stops else (stopsClock), where no caller holds one.
+func tends(s *unit.Spec, version int) bool {
+	outlives := s.Lifetime != unit.LifetimeCall || s.DetachAfter > 0
+	return s.Output == unit.OutputCapture || outlives && s.Timeout > 0 && stopsClock(s.Leftovers, version)
+}
+
+// stopsClock is true where RuntimeMaxSec= ends with the main process:
+// RemainAfterExit=, which stands in for ExitType=cgroup, leaves the unit in a
+// state that has no timer.
+func stopsClock(policy unit.Leftovers, version int) bool {
+	return policy == unit.LeftoversWait && !dbusclient.HasExitType(version)
 }
 
 // added are the variables that systemd sets for a service by itself

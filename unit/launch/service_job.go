@@ -87,6 +87,10 @@ func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look)
 		lk.usage.CPUNanoseconds, lk.usage.MemoryPeak = lk.reading.CPUUsage, lk.reading.MemoryPeak
 	}
 	u.j.recorded(o)
+	if o.Tended = rec.Tended; o.Tended {
+		o.Nonce = rec.Identity.Nonce
+		o.Kept, _ = u.j.kept()
+	}
 	u.told(lk)
 	if h != nil && id.Cgroup != "" {
 		o.Cgroup = h.Recorded(id.Cgroup, id.CgroupInode).Read()
@@ -278,9 +282,8 @@ func (u *service) keep() error {
 	return guard.Keep(events)
 }
 
-// clockStops is true where RuntimeMaxSec= ends with the main process:
-// RemainAfterExit=, which stands in for ExitType=cgroup, leaves the unit in a
-// state that has no timer.
+// clockStops is true where the manager's clock ends with the main process, and
+// nobody keeps that.
 func (u *service) clockStops() bool {
-	return u.j.rec.Leftovers == unit.LeftoversWait && !dbusclient.HasExitType(u.client.Version())
+	return !u.j.rec.Tended && stopsClock(u.j.rec.Leftovers, u.client.Version())
 }

@@ -37,6 +37,7 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	// Known beforehand, so that a start that is cut off leaves a place to
 	// look at.
 	u.j.rec.Identity.Cgroup = u.client.UnitCgroup(slice(s), u.j.rec.Identity.Unit)
+	u.j.rec.Tended = tends(s, u.client.Version())
 	svc, h, err := u.j.l.service(ctx, u.client, s, u.j.rec, u.j.entry.Dir(), io)
 	if err != nil {
 		return unsent(err)
@@ -270,7 +271,6 @@ func (u *service) identify(ctx context.Context, s *unit.Spec) error {
 	limits := u.j.readLimits(u.client, s.Limits, id)
 	complete := func(rec *unit.Record) {
 		rec.Identity, rec.StartedAt, rec.Limits = id, &started, limits
-		rec.Tended = rec.Tended || u.command.PID != 0
 	}
 	complete(u.j.rec)
 	if u.fresh && s.Lifetime == unit.LifetimeCall && u.unit.Ended() {

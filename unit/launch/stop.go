@@ -236,10 +236,7 @@ func (j *Job) Signal(ctx context.Context, who unit.Who, signal int) error {
 func (j *Job) Forward(ctx context.Context, who unit.Who, signal int) error {
 	err := j.held.forward(ctx, who, signal)
 	if err != nil {
-		select {
-		case j.urged <- struct{}{}:
-		default:
-		}
+		offer(j.urged)
 	}
 	return err
 }

@@ -25,7 +25,8 @@ const TendVerb = "_tend"
 // and other processes, which are about to be ended, hold the streams.
 const drainWait = 100 * time.Millisecond
 
-// Tend is the main process of a service whose output is captured. It takes the
+// Tend is the main process of a service whose output is captured, or which it
+// keeps running for as long as anything of the job is left. It takes the
 // handover in file, starts the command under a reaper, keeps its output,
 // writes its exit down, and ends as the command did, so that systemd says the
 // same. It returns the status to exit with.
@@ -48,10 +49,11 @@ func Tend(file string, getenv func(string) string) int {
 
 // tended is a command that this process tends.
 type tended struct {
-	h       *keeper.Handover
-	word    *keeper.Status
-	entry   *store.Entry
-	reaper  *keeper.Reaper
+	h      *keeper.Handover
+	word   *keeper.Status
+	entry  *store.Entry
+	reaper *keeper.Reaper
+	// capture is nil where the output is not kept.
 	capture *capture.Capture
 	began   time.Time
 }
@@ -68,12 +70,15 @@ func (t *tended) begin() error {
 	defer kept.Close()
 	c := t.h.Command()
 	c.Record, c.Deaf = kept, true
-	pipes, err := newPipes()
-	if err != nil {
-		return err
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	var out *pipes
+	if t.h.Output == "" || t.h.Output == unit.OutputCapture {
+		if out, err = newPipes(); err != nil {
+			return err
+		}
+		defer out.close()
+		c.Stdout, c.Stderr = out.out[1], out.err[1]
 	}
-	defer pipes.close()
-	c.Stdin, c.Stdout, c.Stderr = os.Stdin, pipes.out[1], pipes.err[1]
 	subreaper, err := keeper.NewSubreaper()
 	if err != nil {
 		return err
@@ -81,7 +86,12 @@ func (t *tended) begin() error {
 	if t.reaper, err = subreaper.Fork(c); err != nil {
 		return err
 	}
-	if t.capture, err = pipes.capture(t.entry, t.h.OutputMax, capture.Policy(t.h.OnOutputMax)); err != nil {
+	if out != nil {
+		t.capture, err = out.capture(t.entry, t.h.OutputMax, capture.Policy(t.h.OnOutputMax))
+	} else {
+		err = leaveStreams() // they are the command's
+	}
+	if err != nil {
 		t.reaper.End()
 		return err
 	}
@@ -98,7 +108,10 @@ func (t *tended) begin() error {
 // did.
 func (t *tended) stay(getenv func(string) string) int {
 	t.word.Close()
-	limited := t.capture.Exceeded()
+	var limited <-chan struct{}
+	if t.capture != nil {
+		limited = t.capture.Exceeded()
+	}
 	var reason string
 	for {
 		select {
@@ -118,12 +131,16 @@ func (t *tended) stay(getenv func(string) string) int {
 		reason = "timeout"
 	}
 	t.note(exit, reason, getenv)
-	if t.h.Leftovers == unit.LeftoversKill {
-		t.capture.Drain(drainWait)
-		<-t.capture.Ended()
-	} else {
+	if t.h.Leftovers != unit.LeftoversKill {
 		<-t.reaper.Childless()
-		t.capture.Close()
+	}
+	if t.capture != nil {
+		if t.h.Leftovers == unit.LeftoversKill {
+			t.capture.Drain(drainWait)
+		} else {
+			t.capture.Drain(0)
+		}
+		<-t.capture.Ended()
 	}
 	// systemd ends what is left, in its own time.
 	_ = t.reaper.Stay() // it fails where nothing is left
@@ -172,6 +189,20 @@ func endAs(s syscall.WaitStatus) int {
 	}
 	keeper.Die(s.Signal()) // a core would be none of the command's
 	return 128 + int(s.Signal())
+}
+
+// leaveStreams puts /dev/null in the place of this process's standard streams:
+// a reader of them must not wait for it.
+func leaveStreams() error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	for fd := range 3 {
+		err = errors.Join(err, unix.Dup3(int(null.Fd()), fd, 0))
+	}
+	return err
 }
 
 // pipes are where a command writes its output to.

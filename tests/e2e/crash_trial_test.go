@@ -1,0 +1,366 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/verify"
+)
+
+// life is what happens to a job: how it is begun, and how it comes to its end.
+type life struct {
+	verb string // run or start
+	end  string // settle: by itself; stop: it is told to
+}
+
+func (l life) String() string { return l.verb + ", " + l.end }
+
+// lives are all of them.
+var lives = []life{{"start", "settle"}, {"start", "stop"}, {"run", "settle"}, {"run", "stop"}}
+
+// crash is one life of one job in which something is killed at one point.
+type crash struct {
+	t    testing.TB
+	w    *ward
+	x    *trace
+	dir  string
+	name string
+	mark string
+	life
+	// strike kills something else while a process stands at the point; nil is
+	// for killing that process. mend brings it back, while that one goes on.
+	strike, mend func(t testing.TB)
+	struck       bool
+	// second is true once the job of the name is a later one.
+	second bool
+	log    []string
+	states []string // what it was seen to be, at first and at last
+}
+
+func newCrash(t testing.TB, w *ward, l life, n int, dir string) *crash {
+	c := &crash{t: t, life: l, dir: dir, name: fmt.Sprintf("crash-%d-%d", os.Getpid(), n), mark: fmt.Sprintf("%d-%d", os.Getpid(), n)}
+	own := *w
+	own.t, own.state = t, filepath.Join(dir, "state")
+	if own.before != nil {
+		own.before = append(slices.Clone(own.before), markVariable+"="+c.mark)
+	} else {
+		own.env = append(os.Environ(), markVariable+"="+c.mark)
+	}
+	c.w = &own
+	return c
+}
+
+func (c *crash) in(name string) string { return filepath.Join(c.dir, name) }
+
+// script says that it runs, leaves a process behind, and ends with 7 once it may.
+func (c *crash) script() []string {
+	return []string{"--", "sh", "-c", fmt.Sprintf("cd %s; echo x >>ran; setsid sleep 1000 & touch up; while ! [ -e leave ]; do sleep .02; done; echo 7 >code; exit 7", c.dir)}
+}
+
+func (c *crash) args() []string {
+	args := []string{c.verb, "-u", c.name, "--grace", "200ms", "--report", c.in("report")}
+	if c.verb == "start" {
+		args = append(args, "--key", c.name, "--output", "capture")
+	}
+	return append(args, c.script()...)
+}
+
+// run leads the job through its life. manager is traced too if it is not 0, for
+// what it executes of unitward.
+func (c *crash) run(at point, manager int) {
+	c.x = startTrace(c.t, c.dir)
+	defer c.x.close()
+	if manager != 0 {
+		c.x.do(errand{Do: "watch", PID: manager})
+	}
+	c.x.do(errand{Do: "target", Target: at, Hold: c.strike != nil})
+	c.phase("start")
+	c.x.spawn(c.verb, c.w.cmd(c.args()...))
+	if c.verb == "start" {
+		c.ended("start")
+	} else {
+		c.until("the job comes up", func() bool { return isThere(c.in("up")) || c.over("run") })
+	}
+	c.phase(c.end)
+	switch {
+	case c.over("run"):
+	case c.life == life{"run", "stop"}:
+		first, _ := c.x.find("point", "")
+		_ = syscall.Kill(first.PID, syscall.SIGTERM) // it may have ended
+		c.ended("run")
+	case c.end == "stop":
+		c.x.spawn("stop", c.w.cmd("stop", "--grace", "200ms", c.name))
+		c.ended("stop")
+	default:
+		c.leave()
+		if c.verb == "start" {
+			c.x.spawn("wait", c.w.cmd("wait", "--timeout", "15s", c.name))
+			c.ended("wait")
+		} else {
+			c.ended("run")
+		}
+	}
+	if _, failed := c.x.find("failed", ""); failed {
+		n, _ := c.x.find("failed", "")
+		c.t.Fatal(n.Err)
+	}
+	c.judge()
+}
+
+func (c *crash) leave() {
+	if err := os.WriteFile(c.in("leave"), nil, 0o644); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *crash) phase(name string) { c.x.do(errand{Do: "phase", Phase: name}) }
+
+func (c *crash) over(id string) bool {
+	_, over := c.x.find("exit", id)
+	return over
+}
+
+func (c *crash) ended(id string) { c.until(id+" ends", func() bool { return c.over(id) }) }
+
+// until waits for a condition; whoever stands at the point is struck meanwhile.
+func (c *crash) until(what string, ok func() bool) {
+	c.t.Helper()
+	done := c.x.await(func() bool {
+		if _, held := c.x.find("held", ""); held && !c.struck {
+			c.struck = true
+			c.strike(c.t)
+			c.x.do(errand{Do: "resume"})
+			c.mend(c.t)
+		}
+		return ok()
+	})
+	if !done {
+		c.t.Errorf("it does not come about that %s: %s", what, c)
+	}
+	if _, struck := c.x.find("struck", ""); struck {
+		c.struck = true
+	}
+}
+
+// marked are the processes of the job that run.
+func (c *crash) marked() []int {
+	var pids []int
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, d := range dirs {
+		b, err := os.ReadFile(d + "/environ")
+		if err != nil || !bytes.Contains(b, []byte(markVariable+"="+c.mark+"\x00")) {
+			continue
+		}
+		if exe, err := os.Readlink(d + "/exe"); err != nil || exe == program(c.t) {
+			continue
+		}
+		var pid int
+		if line, err := os.ReadFile(d + "/cmdline"); err == nil && !bytes.HasPrefix(line, []byte("setpriv")) {
+			fmt.Sscan(filepath.Base(d), &pid)
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// ran is how often the command was executed.
+func (c *crash) ran() int {
+	b, _ := os.ReadFile(c.in("ran"))
+	return strings.Count(string(b), "\n")
+}
+
+// look asks a verb about the job; nil when there is none.
+func (c *crash) look(args ...string) *unit.Report {
+	c.t.Helper()
+	a := c.w.finish(c.w.cmd(append([]string{"--json"}, args...)...))
+	c.log = append(c.log, a.String())
+	if strings.Contains(a.out, `"error":{`) || a.out == "" {
+		return nil
+	}
+	var rep unit.Report
+	if err := json.Unmarshal([]byte(a.out), &rep); err != nil {
+		c.t.Fatalf("%s: %v", a, err)
+	}
+	c.check(args[0], &rep)
+	return &rep
+}
+
+// check holds a report against the truth: what runs, what the job wrote down,
+// and how its main process ended, as the kernel told the tracer.
+func (c *crash) check(verb string, rep *unit.Report) {
+	c.t.Helper()
+	wrong := func(format string, args ...any) {
+		c.t.Helper()
+		c.t.Errorf("%s says %s: %s\n%s", verb, rep.State, fmt.Sprintf(format, args...), c)
+	}
+	if left := c.marked(); (rep.Confirmed || rep.Tree.Empty) && len(left) > 0 {
+		wrong("the tree is empty, and there are %v", left)
+	}
+	notStarted := rep.Reason != nil && *rep.Reason == unit.ReasonStartFailed
+	if notStarted && c.ran() > 0 {
+		wrong("nothing ran, and it did")
+	}
+	if rep.Confirmed && !rep.Exit.Known && !notStarted {
+		wrong("it confirms what is not known")
+	}
+	if !rep.Confirmed && rep.State != unit.StateRunning && rep.State != unit.StateStarting && len(rep.Missing) == 0 {
+		wrong("it is unconfirmed, and nothing is missing")
+	}
+	if !rep.Exit.Known || notStarted {
+		return
+	}
+	if main, ok := c.x.find("main", ""); ok && !c.second {
+		s := main.Status
+		if s.Exited() && (rep.Exit.Code == nil || *rep.Exit.Code != s.ExitStatus()) || s.Signaled() && (rep.Exit.Signal == nil || *rep.Exit.Signal != verify.SignalName(int(s.Signal()))) {
+			wrong("its exit is code %v signal %v, and in truth it was %#x", deref(rep.Exit.Code), deref(rep.Exit.Signal), int(s))
+		}
+	}
+	if rep.Exit.Code != nil && *rep.Exit.Code == 7 && !isThere(c.in("code")) {
+		wrong("its exit is 7, and it has not ended so")
+	}
+}
+
+func deref[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return *p
+}
+
+// judge wants every job to be found and running, or ended and proven, or
+// unknown with what is missing; never twice, never lost.
+func (c *crash) judge() {
+	c.t.Helper()
+	rep := c.look("status", c.name)
+	c.states = append(c.states, c.outcome(rep))
+	if rep == nil {
+		if !eventually(func() bool { return len(c.marked()) == 0 }) || c.ran() > 0 {
+			c.t.Errorf("the job is lost: it ran %d times, and there is no record; %v\n%s", c.ran(), c.marked(), c)
+		}
+		return
+	}
+	c.listed(rep)
+	if c.ran() > 1 {
+		c.t.Errorf("the job ran %d times\n%s", c.ran(), c)
+	}
+	if c.verb == "start" && !rep.Confirmed {
+		c.again()
+	}
+	if !rep.Confirmed {
+		c.finish()
+	}
+	if last := c.look("verify", c.name); last == nil {
+		c.t.Errorf("its record is gone\n%s", c)
+	} else if !rep.Confirmed {
+		c.states = append(c.states, c.outcome(last))
+	}
+}
+
+// listed wants the job in a list where its end is not confirmed.
+func (c *crash) listed(rep *unit.Report) {
+	c.t.Helper()
+	a := c.w.do("--json", "list")
+	if !rep.Confirmed && !strings.Contains(a.out, `"name":"`+c.name+`"`) && c.look("status", c.name).State != unit.StateSettled {
+		c.t.Errorf("it is not listed: %s\n%s", a, c)
+	}
+}
+
+// again starts the job of the same key: while anything of the first one runs, no
+// second one does.
+func (c *crash) again() {
+	c.t.Helper()
+	ran, before := c.ran(), c.marked()
+	a := c.w.do(c.args()...)
+	c.log = append(c.log, a.String())
+	if c.ran() == ran {
+		return
+	}
+	c.second = ran > 0
+	both := slices.DeleteFunc(c.marked(), func(pid int) bool { return !slices.Contains(before, pid) })
+	if len(both) > 0 || c.ran() > ran+1 {
+		c.t.Errorf("the key started it a second time: it ran %d times, then %d, and of the first there is %v\n%s", ran, c.ran(), both, c)
+	}
+}
+
+// finish ends what runs: by itself where that can be seen, else by a stop.
+func (c *crash) finish() {
+	c.t.Helper()
+	if c.end == "settle" {
+		c.leave()
+		c.look("wait", "--timeout", "5s", c.name)
+	}
+	rep := c.look("stop", "--grace", "200ms", c.name)
+	empty := func() bool { return len(c.marked()) == 0 }
+	if eventuallyWithin(5*time.Second, empty) {
+		return
+	}
+	if rep != nil && c.w.isolation == verify.IsolationGroup && !rep.Confirmed {
+		// What has a session of its own is out of reach once keeper and reaper
+		// were killed. It is said; here it ends by hand.
+		for _, pid := range c.marked() {
+			_ = keeper.Process{PID: pid, StartTime: startOf(c.t, pid)}.Signal(unix.SIGKILL)
+		}
+		if eventually(empty) {
+			return
+		}
+	}
+	c.t.Errorf("processes are left of a job that was stopped: %v\n%s", c.marked(), c)
+}
+
+func startOf(t testing.TB, pid int) uint64 {
+	t.Helper()
+	start, err := keeper.StartTime(pid)
+	if err != nil {
+		return 0 // it is gone
+	}
+	return start
+}
+
+func eventuallyWithin(within time.Duration, ok func() bool) bool {
+	for deadline := time.Now().Add(within); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+	return true
+}
+
+// outcome is what a report comes to, in few words.
+func (c *crash) outcome(rep *unit.Report) string {
+	switch {
+	case rep == nil:
+		return "nothing ran, no record"
+	case rep.Confirmed && rep.Reason != nil && *rep.Reason == unit.ReasonStartFailed:
+		return "nothing ran, proven"
+	case rep.Confirmed:
+		return "ended, proven"
+	case rep.State == unit.StateRunning || rep.State == unit.StateStarting || rep.State == unit.StateStopping:
+		return "found " + string(rep.State)
+	}
+	var missing []string
+	for _, m := range rep.Missing {
+		missing = append(missing, m.What)
+	}
+	return string(rep.State) + ", missing " + strings.Join(missing, " and ")
+}
+
+// String is what went on, for a failure.
+func (c *crash) String() string {
+	said, _ := os.ReadFile(c.in("said"))
+	record, _ := os.ReadFile(filepath.Join(c.w.state, "jobs", c.name, "job.json"))
+	kept, _ := os.ReadFile(filepath.Join(c.w.state, "jobs", c.name, "kept"))
+	exit, _ := os.ReadFile(filepath.Join(c.w.state, "jobs", c.name, "exit.json"))
+	return fmt.Sprintf("%s; said %s\n%s\nrecord %s\nkept %s\nexit %s", c.life, said, strings.Join(c.log, "\n"), record, kept, exit)
+}

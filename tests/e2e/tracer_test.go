@@ -1,0 +1,492 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The tracer runs the program under ptrace(2) and stops it before and after
+// each system call by which it acts on the world, or hears of it: the fault
+// points. So every write and call of the program as it is shipped is one,
+// without a hook in it, and none is forgotten when the program changes.
+//
+// It is a process of its own, this test binary: what is traced is traced by one
+// thread, which is to wait for nothing else.
+
+// tracerVariable makes this binary a tracer. It has the path of the program.
+const tracerVariable = "UNITWARD_TEST_TRACER"
+
+// point is a fault point: the nth of a role in a phase.
+type point struct {
+	Phase, Role string
+	N           int
+	// What says which call it is, and whether before or after it.
+	What string `json:",omitempty"`
+}
+
+func (p point) String() string { return fmt.Sprintf("%s/%s/%d %s", p.Phase, p.Role, p.N, p.What) }
+
+// same leaves out What, in which another run may have other numbers.
+func (p point) same(q point) bool { return p.Phase == q.Phase && p.Role == q.Role && p.N == q.N }
+
+// errand is what a tracer is told to do.
+type errand struct {
+	// Do is spawn, watch, phase, target, resume or quit.
+	Do string
+	// ID names what is spawned: it is its role too.
+	ID        string
+	Argv, Env []string
+	Said      string // the file for its standard output and error
+	PID       int    // of what is watched: a manager
+	Phase     string
+	Target    point
+	// Hold stops the process at the target, rather than kill it.
+	Hold bool
+}
+
+// news is what a tracer tells.
+type news struct {
+	// What is point, struck, held, exit (of what was spawned), main (the end of
+	// the job's main process) or failed.
+	What   string
+	Point  point
+	ID     string
+	PID    int
+	Status syscall.WaitStatus
+	Err    string
+}
+
+// traced is a process that is traced.
+type traced struct {
+	pid, parent int
+	role, id    string
+}
+
+// tracer is the state of a tracer.
+type tracer struct {
+	program string
+	out     *json.Encoder
+	phase   string
+	counts  map[[2]string]int
+	target  errand
+	fired   bool
+	held    int // the thread; 0 is none
+	// threads are the processes of threads; calls are what those are in.
+	threads map[int]*traced
+	calls   map[int]*call
+	pids    map[int]*traced
+}
+
+// call is a system call under way.
+type call struct {
+	name   string
+	before bool // it is a point before, too
+}
+
+// runTracer is the tracer's main function.
+func runTracer(program string) int {
+	runtime.LockOSThread()
+	t := &tracer{program: program, out: json.NewEncoder(os.Stdout), counts: map[[2]string]int{},
+		threads: map[int]*traced{}, calls: map[int]*call{}, pids: map[int]*traced{}}
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, unix.SIGCHLD)
+	errands := make(chan errand)
+	go func() {
+		defer close(errands)
+		in := bufio.NewScanner(os.Stdin)
+		in.Buffer(nil, 1<<20)
+		for in.Scan() {
+			var e errand
+			if json.Unmarshal(in.Bytes(), &e) != nil {
+				return
+			}
+			errands <- e
+		}
+	}()
+	for {
+		for quiet := 0; quiet < 300; quiet++ { // to be woken takes longer than most calls
+			var ws unix.WaitStatus
+			tid, err := unix.Wait4(-1, &ws, unix.WALL|unix.WNOHANG, nil)
+			if err == nil && tid > 0 {
+				t.stopped(tid, ws)
+				quiet = 0
+			}
+		}
+		select {
+		case <-ended:
+		case e, ok := <-errands:
+			if !ok || e.Do == "quit" {
+				return 0 // what is traced goes on by itself
+			}
+			if err := t.do(e); err != nil {
+				t.tell(news{What: "failed", Err: err.Error()})
+			}
+		}
+	}
+}
+
+func (t *tracer) tell(n news) { _ = t.out.Encode(n) } // whoever does not listen is gone
+
+const traceOptions = unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEEXEC
+
+func (t *tracer) do(e errand) error {
+	switch e.Do {
+	case "spawn":
+		return t.spawn(e)
+	case "watch":
+		if err := unix.PtraceSeize(e.PID); err != nil {
+			return fmt.Errorf("cannot trace the manager: %w", err)
+		}
+		t.threads[e.PID] = &traced{pid: e.PID, role: "manager"}
+		t.pids[e.PID] = t.threads[e.PID]
+		// Options can be set while it stands.
+		if err := unix.PtraceInterrupt(e.PID); err != nil {
+			return fmt.Errorf("cannot trace the manager: %w", err)
+		}
+	case "phase":
+		t.phase = e.Phase
+	case "target":
+		t.target = e
+	case "resume":
+		if tid := t.held; tid != 0 {
+			t.held = 0
+			t.goOn(tid, t.threads[tid], 0)
+		}
+	}
+	return nil
+}
+
+func (t *tracer) spawn(e errand) error {
+	said, err := os.OpenFile(e.Said, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
+	if err != nil {
+		return err
+	}
+	defer said.Close()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	pid, err := syscall.ForkExec(e.Argv[0], e.Argv, &syscall.ProcAttr{
+		Dir: "/", Env: e.Env, Files: []uintptr{null.Fd(), said.Fd(), said.Fd()}, Sys: &syscall.SysProcAttr{Ptrace: true, Setsid: true},
+	})
+	if err != nil {
+		return err
+	}
+	var ws unix.WaitStatus
+	if _, err := unix.Wait4(pid, &ws, 0, nil); err != nil {
+		return err
+	}
+	p := &traced{pid: pid, role: "wrapper", id: e.ID}
+	t.threads[pid], t.pids[pid] = p, p
+	if err := unix.PtraceSetOptions(pid, traceOptions); err != nil {
+		return fmt.Errorf("cannot trace %s: %w", e.Argv[0], err)
+	}
+	t.executed(p)
+	t.goOn(pid, p, 0)
+	return nil
+}
+
+// stopped deals with what a thread has stopped for.
+func (t *tracer) stopped(tid int, ws unix.WaitStatus) {
+	p := t.threads[tid]
+	if ws.Exited() || ws.Signaled() {
+		t.ended(tid, p, ws)
+		return
+	}
+	first := p == nil
+	if first {
+		if p = t.meet(tid); p == nil {
+			return // gone
+		}
+	}
+	event := int(ws) >> 16
+	switch {
+	case event == unix.PTRACE_EVENT_EXEC:
+		for other, q := range t.threads {
+			if q == p && other != tid {
+				delete(t.threads, other)
+				delete(t.calls, other)
+			}
+		}
+		if t.executed(p) {
+			t.goOn(tid, p, 0)
+		}
+	case event == unix.PTRACE_EVENT_STOP:
+		if p.role == "manager" {
+			_ = unix.PtraceSetOptions(tid, traceOptions)
+		}
+		if s := ws.StopSignal(); s != unix.SIGTRAP {
+			_, _, _ = unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_LISTEN, uintptr(tid), 0, 0, 0, 0)
+			return
+		}
+		t.goOn(tid, p, 0)
+	case event != 0:
+		t.goOn(tid, p, 0)
+	case ws.StopSignal() == unix.SIGTRAP|0x80:
+		if t.pointAt(tid, p) {
+			t.goOn(tid, p, 0)
+		}
+	case first && ws.StopSignal() == unix.SIGSTOP: // every new one begins so
+		t.goOn(tid, p, 0)
+	default:
+		t.goOn(tid, p, ws.StopSignal())
+	}
+}
+
+// goOn lets a thread go on; for those whose calls count, to the next.
+func (t *tracer) goOn(tid int, p *traced, s syscall.Signal) {
+	// It may have been killed: its end is heard of then.
+	if p == nil || p.role == "manager" || p.role == "managed" || p.role == "job" || p.role == "wrapper" {
+		_ = unix.PtraceCont(tid, int(s))
+		return
+	}
+	_ = unix.PtraceSyscall(tid, int(s))
+}
+
+// meet finds out what a new thread is.
+func (t *tracer) meet(tid int) *traced {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
+	if err != nil {
+		return nil
+	}
+	var pid, parent int
+	for line := range strings.Lines(string(b)) {
+		if s, ok := strings.CutPrefix(line, "Tgid:"); ok {
+			_, _ = fmt.Sscan(s, &pid)
+		}
+		if s, ok := strings.CutPrefix(line, "PPid:"); ok {
+			_, _ = fmt.Sscan(s, &parent)
+		}
+	}
+	p := t.pids[pid]
+	if p == nil {
+		p = &traced{pid: pid, parent: parent, role: "forked"}
+		if from := t.pids[parent]; from != nil {
+			t.named(from)
+			switch from.role {
+			case "manager", "managed":
+				p.role = "managed"
+			case "job":
+				p.role = "stranger"
+			case "reaper":
+				p.role = "main"
+			}
+		}
+		t.pids[pid] = p
+	}
+	t.threads[tid] = p
+	if p.role == "stranger" {
+		t.leave(p)
+		return nil
+	}
+	return p
+}
+
+// named takes the role of a process that has run no program of its own from the
+// name that it gave to itself.
+func (t *tracer) named(p *traced) {
+	if p.role != "forked" {
+		return
+	}
+	comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.pid))
+	switch name := strings.TrimSpace(string(comm)); name {
+	case "unitward-reaper", "unitward-guard":
+		p.role = strings.TrimPrefix(name, "unitward-")
+	}
+}
+
+// executed takes the role of a process from the program that it has become;
+// false when it is none of ours any more.
+func (t *tracer) executed(p *traced) bool {
+	dir := fmt.Sprintf("/proc/%d/", p.pid)
+	exe, _ := os.Readlink(dir + "exe")
+	cmdline, _ := os.ReadFile(dir + "cmdline")
+	environ, _ := os.ReadFile(dir + "environ")
+	argv := strings.Split(string(cmdline), "\x00")
+	verb := ""
+	if len(argv) > 1 {
+		verb = argv[1]
+	}
+	switch {
+	case exe == t.program && (verb == "_keep" || verb == "_tend"):
+		p.role = "keeper"
+	case exe == t.program && strings.HasPrefix(verb, "_"):
+		p.role = strings.TrimPrefix(verb, "_")
+	case exe == t.program && p.id != "":
+		p.role = p.id
+	case p.role == "wrapper", p.role == "job":
+	case p.role == "managed" && filepath.Base(exe) == "systemd-executor":
+	case (p.role == "main" || p.role == "become" || p.role == "managed") && strings.Contains(string(environ), markVariable+"="):
+		p.role = "job"
+		_ = unix.PtraceSetOptions(p.pid, unix.PTRACE_O_TRACEEXEC) // its children are not traced
+	default:
+		t.leave(p)
+		return false
+	}
+	return true
+}
+
+// leave lets go of a process for good.
+func (t *tracer) leave(p *traced) {
+	for tid, q := range t.threads {
+		if q == p {
+			_ = unix.PtraceDetach(tid)
+			delete(t.threads, tid)
+			delete(t.calls, tid)
+		}
+	}
+	delete(t.pids, p.pid)
+}
+
+func (t *tracer) ended(tid int, p *traced, ws unix.WaitStatus) {
+	delete(t.threads, tid)
+	delete(t.calls, tid)
+	if t.held == tid {
+		t.held = 0
+	}
+	if p == nil || p.pid != tid {
+		return
+	}
+	delete(t.pids, tid)
+	switch {
+	case p.id != "":
+		t.tell(news{What: "exit", ID: p.id, PID: tid, Status: syscall.WaitStatus(ws)})
+	case p.role == "job":
+		t.tell(news{What: "main", PID: tid, Status: syscall.WaitStatus(ws)})
+	}
+}
+
+// pointAt counts a fault point; false when the thread is to stay there.
+func (t *tracer) pointAt(tid int, p *traced) bool {
+	info, ok := syscallInfo(tid)
+	if !ok {
+		return true
+	}
+	what := ""
+	switch info.op {
+	case unix.PTRACE_SYSCALL_INFO_ENTRY:
+		c := interest(tid, info)
+		t.calls[tid] = c
+		if c == nil || !c.before {
+			return true
+		}
+		what = "before " + c.name
+	case unix.PTRACE_SYSCALL_INFO_EXIT:
+		c := t.calls[tid]
+		delete(t.calls, tid)
+		got := int64(info.args[0]) // rval has its place
+		if c == nil || !c.before && got <= 0 && !(c.name == "waitid" && got == 0) {
+			return true
+		}
+		what = "after " + c.name
+		if got < 0 {
+			what += ": " + unix.ErrnoName(syscall.Errno(-got))
+		}
+	default:
+		return true
+	}
+	t.named(p)
+	key := [2]string{t.phase, p.role}
+	t.counts[key]++
+	at := point{t.phase, p.role, t.counts[key], what}
+	t.tell(news{What: "point", Point: at, PID: p.pid})
+	if t.fired || !at.same(t.target.Target) {
+		return true
+	}
+	t.fired = true
+	if t.target.Hold {
+		t.held = tid
+		t.tell(news{What: "held", Point: at, PID: p.pid})
+		return false
+	}
+	_ = unix.Kill(p.pid, unix.SIGKILL)
+	t.tell(news{What: "struck", Point: at, PID: p.pid})
+	return true
+}
+
+// callInfo is struct ptrace_syscall_info (ptrace(2)).
+type callInfo struct {
+	op         uint8
+	_          [3]uint8
+	arch       uint32
+	ip, sp, nr uint64 // nr is rval at the exit
+	args       [6]uint64
+	_          [2]uint64
+}
+
+func syscallInfo(tid int) (info callInfo, ok bool) {
+	_, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_GET_SYSCALL_INFO, uintptr(tid), unsafe.Sizeof(info), uintptr(unsafe.Pointer(&info)), 0, 0)
+	if info.op == unix.PTRACE_SYSCALL_INFO_EXIT {
+		info.args[0] = info.nr
+	}
+	return info, errno == 0
+}
+
+// interest is the call when it is one by which something is done or heard; nil
+// for all others.
+func interest(tid int, info callInfo) *call {
+	fd := func() string {
+		to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", tid, int32(info.args[0])))
+		return to
+	}
+	both := func(name string) *call { return &call{name, true} }
+	switch info.nr {
+	case unix.SYS_OPENAT:
+		if info.args[2]&(unix.O_CREAT|unix.O_TRUNC|unix.O_ACCMODE) != 0 {
+			return both("openat")
+		}
+	case unix.SYS_WRITE, unix.SYS_PWRITE64, unix.SYS_WRITEV:
+		// An eventfd wakes the runtime's own poller.
+		if to := fd(); to != "anon_inode:[eventfd]" {
+			return both("write to " + place(to))
+		}
+	case unix.SYS_READ:
+		if to := fd(); strings.HasPrefix(to, "socket:") || strings.HasPrefix(to, "pipe:") {
+			return &call{name: "read of " + place(to)}
+		}
+	case unix.SYS_CLONE:
+		if info.args[0]&unix.CLONE_THREAD == 0 {
+			return both("clone")
+		}
+	case unix.SYS_RECVMSG, unix.SYS_RECVFROM:
+		return &call{name: "recvmsg"}
+	case unix.SYS_WAIT4:
+		return &call{name: "wait4"}
+	case unix.SYS_WAITID:
+		return &call{name: "waitid"}
+	}
+	if name := acts[info.nr]; name != "" {
+		return both(name)
+	}
+	return nil
+}
+
+// acts are further calls that act on the world.
+var acts = map[uint64]string{
+	unix.SYS_MKDIRAT: "mkdirat", unix.SYS_RENAMEAT: "renameat", unix.SYS_RENAMEAT2: "renameat2", unix.SYS_UNLINKAT: "unlinkat",
+	unix.SYS_FSYNC: "fsync", unix.SYS_FDATASYNC: "fdatasync", unix.SYS_FLOCK: "flock", unix.SYS_FTRUNCATE: "ftruncate",
+	unix.SYS_FALLOCATE: "fallocate", unix.SYS_FCHMOD: "fchmod", unix.SYS_SENDTO: "sendto", unix.SYS_SENDMSG: "sendmsg",
+	unix.SYS_CONNECT: "connect", unix.SYS_BIND: "bind", unix.SYS_SHUTDOWN: "shutdown", unix.SYS_CLONE3: "clone3",
+	unix.SYS_EXECVE: "execve", unix.SYS_KILL: "kill", unix.SYS_PIDFD_SEND_SIGNAL: "pidfd_send_signal", unix.SYS_SETSID: "setsid",
+	unix.SYS_SPLICE: "splice", unix.SYS_TEE: "tee", unix.SYS_UTIMENSAT: "utimensat", unix.SYS_EXIT_GROUP: "exit_group",
+}
+
+// place names what is written to without what differs from run to run.
+func place(to string) string {
+	kind, _, _ := strings.Cut(to, ":")
+	if strings.HasPrefix(to, "/") {
+		return filepath.Base(to)
+	}
+	return kind
+}
