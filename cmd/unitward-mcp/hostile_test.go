@@ -13,7 +13,7 @@ import (
 // What cannot be read costs who sent it an error, and no job.
 func TestHostileLines(t *testing.T) {
 	p := dial(t, "group")
-	p.call("start", p.job(map[string]any{"name": "unharmed"}, "sleep", "412")).into(t, &serve.StartResult{})
+	p.call("start", p.job(map[string]any{"name": "unharmed"}, "sleep", "47412")).into(t, &serve.StartResult{})
 	for _, c := range []struct {
 		line, id string
 		code     int
@@ -83,7 +83,7 @@ func (p *peer) forget(id string) {
 // A flood of requests is refused where there are too many, by their ids.
 func TestFlood(t *testing.T) {
 	p := dial(t, "group")
-	p.call("start", p.job(map[string]any{"name": "long"}, "sleep", "413")).into(t, &serve.StartResult{})
+	p.call("start", p.job(map[string]any{"name": "long"}, "sleep", "47413")).into(t, &serve.StartResult{})
 	var ids []string
 	for range maxCalls + 100 {
 		ids = append(ids, p.ask("tools/call", map[string]any{"name": "wait", "arguments": map[string]any{"name": "long"}}))

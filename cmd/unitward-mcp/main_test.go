@@ -360,12 +360,17 @@ func (p *peer) ends(status int) {
 	}
 }
 
-// alive counts the processes with exactly these arguments.
+// alive counts the processes with exactly these arguments, but for those of
+// other pid namespaces, which are another machine's of the rig.
 func alive(argv ...string) (n int) {
 	want := strings.Join(argv, "\x00") + "\x00"
+	here, _ := os.Readlink("/proc/self/ns/pid")
 	found, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range found {
-		if b, err := os.ReadFile(f); err == nil && string(b) == want {
+		if b, err := os.ReadFile(f); err != nil || string(b) != want {
+			continue
+		}
+		if there, err := os.Readlink(filepath.Dir(f) + "/ns/pid"); err == nil && there == here {
 			n++
 		}
 	}

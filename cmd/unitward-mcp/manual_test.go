@@ -1,7 +1,8 @@
 package main
 
 import (
-	"os"
+	"embed"
+	"io/fs"
 	"reflect"
 	"regexp"
 	"strings"
@@ -14,10 +15,17 @@ import (
 	"github.com/unitward/unitward/unit/keeper"
 )
 
+//go:embed manual
+var prose embed.FS
+
 // The page has every option, every tool and every field that a tool takes.
 func TestManual(t *testing.T) {
 	root := command(streams{}, keeper.Caller{})
-	pages, err := manual.Pages(root, os.DirFS("manual"), time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC))
+	files, err := fs.Sub(prose, "manual")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := manual.Pages(root, files, time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC))
 	if err != nil || len(pages) != 1 {
 		t.Fatal(err, len(pages))
 	}

@@ -115,7 +115,7 @@ func TestLifeOfJobs(t *testing.T) {
 			t.Errorf("run: %+v, %+v", r, r.Output)
 		}
 		var st serve.StartResult
-		use("start", map[string]any{"command": []string{"sh", "-c", "echo one; sleep 401 & sleep 402"}, "isolation": isolation, "owner": "o1", "grace_ms": 1000}, &st)
+		use("start", map[string]any{"command": []string{"sh", "-c", "echo one; sleep 47401 & sleep 47402"}, "isolation": isolation, "owner": "o1", "grace_ms": 1000}, &st)
 		var w serve.WaitResult
 		use("wait", map[string]any{"name": st.Name, "timeout_ms": 50}, &w)
 		if !w.TimedOut || w.Reached || w.Facts.Exit {
@@ -128,7 +128,7 @@ func TestLifeOfJobs(t *testing.T) {
 		}
 		var stopped serve.StopResult
 		use("stop", map[string]any{"name": st.Name}, &stopped)
-		if !stopped.Confirmed || *stopped.Report.Reason != unit.ReasonCancelled || alive("sleep", "401")+alive("sleep", "402") != 0 {
+		if !stopped.Confirmed || *stopped.Report.Reason != unit.ReasonCancelled || alive("sleep", "47401")+alive("sleep", "47402") != 0 {
 			t.Errorf("stop: %+v", stopped)
 		}
 		var j serve.JobResult
@@ -164,7 +164,7 @@ func TestDoctor(t *testing.T) {
 func TestCallsDoNotBlock(t *testing.T) {
 	in(t, func(t *testing.T, rung string) {
 		p := dial(t, rung, "--background-after=1500ms")
-		id := p.use("run", p.job(map[string]any{"name": "slow"}, "sh", "-c", "echo begun; sleep 403"))
+		id := p.use("run", p.job(map[string]any{"name": "slow"}, "sh", "-c", "echo begun; sleep 47403"))
 		var r runResult
 		p.outcome(id).into(t, &r)
 		if !r.Background || r.Cancelled || r.Name != "slow" || r.Report.State != unit.StateRunning || text(r.Output, "stdout") != "begun\n" {
@@ -204,7 +204,7 @@ func TestCallsDoNotBlock(t *testing.T) {
 			t.Errorf("%+v", w)
 		}
 		p.end(0)
-		if alive("sleep", "403") != 0 {
+		if alive("sleep", "47403") != 0 {
 			t.Error("the job outlives the session")
 		}
 	})
@@ -215,7 +215,7 @@ func TestCallsDoNotBlock(t *testing.T) {
 func TestCancellation(t *testing.T) {
 	in(t, func(t *testing.T, rung string) {
 		p := dial(t, rung)
-		id := p.use("run", p.job(map[string]any{"name": "given-up"}, "sh", "-c", "sleep 404 & sleep 405"))
+		id := p.use("run", p.job(map[string]any{"name": "given-up"}, "sh", "-c", "sleep 47404 & sleep 47405"))
 		p.find("progress", func(m *message) bool { return strings.Contains(m.Params.Message, "given-up") })
 		waits := p.use("wait", map[string]any{"name": "given-up"})
 		p.find("progress", func(m *message) bool { return string(m.Params.Token) == `"p`+waits+`"` })
@@ -228,12 +228,12 @@ func TestCancellation(t *testing.T) {
 		p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
 		var r runResult
 		p.outcome(id).into(t, &r)
-		if !r.Cancelled || !r.Report.Confirmed || !r.Facts.Settled || *r.Report.Reason != unit.ReasonCancelled || alive("sleep", "404")+alive("sleep", "405") != 0 {
+		if !r.Cancelled || !r.Report.Confirmed || !r.Facts.Settled || *r.Report.Reason != unit.ReasonCancelled || alive("sleep", "47404")+alive("sleep", "47405") != 0 {
 			t.Errorf("the run: %+v", r)
 		}
 		// At any moment of a start nothing is left.
 		for range 10 {
-			id := p.use("run", p.job(nil, "sleep", "406"))
+			id := p.use("run", p.job(nil, "sleep", "47406"))
 			p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
 			if m := p.answer(id); m.Error == nil {
 				if o := p.outcome(id); o.IsError {
@@ -243,7 +243,7 @@ func TestCancellation(t *testing.T) {
 				}
 			}
 		}
-		if alive("sleep", "406") != 0 {
+		if alive("sleep", "47406") != 0 {
 			t.Error("a job is left")
 		}
 		p.end(0)
@@ -256,9 +256,9 @@ func TestEnd(t *testing.T) {
 	in(t, func(t *testing.T, rung string) {
 		for _, how := range []string{"eof", "signal"} {
 			p := dial(t, rung)
-			p.call("start", p.job(map[string]any{"name": "ends-" + how}, "sleep", "407")).into(t, &serve.StartResult{})
-			p.call("start", p.job(map[string]any{"name": "stays-" + how, "lifetime": "detached"}, "sleep", "408")).into(t, &serve.StartResult{})
-			id := p.use("run", p.job(nil, "sleep", "409"))
+			p.call("start", p.job(map[string]any{"name": "ends-" + how}, "sleep", "47407")).into(t, &serve.StartResult{})
+			p.call("start", p.job(map[string]any{"name": "stays-" + how, "lifetime": "detached"}, "sleep", "47408")).into(t, &serve.StartResult{})
+			id := p.use("run", p.job(nil, "sleep", "47409"))
 			p.find("progress", func(m *message) bool { return string(m.Params.Token) == `"p`+id+`"` })
 			if how == "eof" {
 				p.in.Close()
@@ -274,8 +274,8 @@ func TestEnd(t *testing.T) {
 			if got := p.errs.String(); got != "unitward-mcp: these jobs go on: stays-"+how+"\n" {
 				t.Errorf("%s: it says %q", how, got)
 			}
-			if n := alive("sleep", "407") + alive("sleep", "409"); n != 0 || alive("sleep", "408") != 1 {
-				t.Errorf("%s: %d are left, %d stay", how, n, alive("sleep", "408"))
+			if n := alive("sleep", "47407") + alive("sleep", "47409"); n != 0 || alive("sleep", "47408") != 1 {
+				t.Errorf("%s: %d are left, %d stay", how, n, alive("sleep", "47408"))
 			}
 			next := talk(t, underTestIn(p.state, rung))
 			var s serve.StopResult
@@ -295,10 +295,10 @@ func (p *peer) signal(sig syscall.Signal) error { return p.cmd.Process.Signal(si
 func TestKilled(t *testing.T) {
 	in(t, func(t *testing.T, rung string) {
 		p := dial(t, rung)
-		p.call("start", p.job(nil, "sh", "-c", "setsid sleep 410 & sleep 411")).into(t, &serve.StartResult{})
+		p.call("start", p.job(nil, "sh", "-c", "setsid sleep 47410 & sleep 47411")).into(t, &serve.StartResult{})
 		p.cmd.Process.Kill()
 		p.cmd.Wait()
-		if !eventually(func() bool { return alive("sleep", "410")+alive("sleep", "411") == 0 }) {
+		if !eventually(func() bool { return alive("sleep", "47410")+alive("sleep", "47411") == 0 }) {
 			t.Error("a job outlives the program")
 		}
 	})

@@ -33,11 +33,11 @@ type transport struct {
 	writing sync.Mutex
 
 	mu sync.Mutex
-	// open are the lengths of the requests under way, bytes their sum. idle is
-	// told when there are none.
-	open  map[jsonrpc.ID]int
-	bytes int
-	idle  *sync.Cond
+	// open are the lengths of the requests under way, bytes their sum, and
+	// answers how many are being written. idle is told when that may be over.
+	open           map[jsonrpc.ID]int
+	bytes, answers int
+	idle           *sync.Cond
 }
 
 // newTransport begins to read.
@@ -139,7 +139,7 @@ func (t *transport) enter(r *jsonrpc.Request, size int) bool {
 func (t *transport) finish() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for len(t.open) > 0 && !t.closed() {
+	for len(t.open)+t.answers > 0 && !t.closed() {
 		t.idle.Wait()
 	}
 }
@@ -180,20 +180,27 @@ func (t *transport) refuse(id json.RawMessage, code int64, message string) {
 	}
 }
 
-// Write is mcp.Connection's.
+// Write is mcp.Connection's. An id can be used again as soon as its answer can
+// be read.
 func (t *transport) Write(_ context.Context, m jsonrpc.Message) error {
 	b, err := jsonrpc.EncodeMessage(m)
-	if err == nil {
-		err = t.write(b)
+	if err != nil {
+		return err
 	}
 	if r, ok := m.(*jsonrpc.Response); ok {
 		t.mu.Lock()
 		t.bytes -= t.open[r.ID]
 		delete(t.open, r.ID)
-		t.idle.Broadcast()
+		t.answers++
 		t.mu.Unlock()
+		defer func() {
+			t.mu.Lock()
+			t.answers--
+			t.idle.Broadcast()
+			t.mu.Unlock()
+		}()
 	}
-	return err
+	return t.write(b)
 }
 
 func (t *transport) write(line []byte) error {
