@@ -26,10 +26,13 @@ RELEASE_LDFLAGS = -s -w -X main.releaseCommit=$(COMMIT) -X main.releaseDate=$(sh
 
 export CGO_ENABLED = 0
 
-.PHONY: build test test-unit test-rig test-vm cover lint bench package docs install release-check clean ci
+.PHONY: build test test-unit test-rig test-vm cover lint bench package docs install install-mcp release-check clean ci
 
-build:
-	$(GO) build $(RELEASE_FLAGS) -ldflags "$(RELEASE_LDFLAGS) -X main.releaseVersion=$$($(GO) run ./packaging/release version "$(TAG)" "$(COMMIT)" $(SOURCE_DATE_EPOCH))" -o build/unitward ./cmd/unitward
+build: $(PROGRAMS:%=build/%)
+
+.PHONY: $(PROGRAMS:%=build/%)
+$(PROGRAMS:%=build/%):
+	$(GO) build $(RELEASE_FLAGS) -ldflags "$(RELEASE_LDFLAGS) -X main.releaseVersion=$$($(GO) run ./packaging/release version "$(TAG)" "$(COMMIT)" $(SOURCE_DATE_EPOCH))" -o $@ ./cmd/$(notdir $@)
 
 # Everything that can run on this machine; at the end it names what could not.
 test:
@@ -69,8 +72,10 @@ package:
 	version=$(VERSION); \
 	[ -n "$$version" ] || version=$$($(GO) run ./packaging/release version "$(TAG)" "$(COMMIT)" $(SOURCE_DATE_EPOCH)); \
 	BUILD=$(PACKAGES)/build; export SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH); \
-	$(GO) run -tags docs ./cmd/unitward cmd/unitward/manual "$$BUILD" $(SOURCE_DATE_EPOCH); \
-	gzip -9n "$$BUILD"/man/*; \
+	for name in $(PROGRAMS); do \
+		$(GO) run -tags docs ./cmd/$$name cmd/$$name/manual "$$BUILD/docs/$$name" $(SOURCE_DATE_EPOCH); \
+		gzip -9n "$$BUILD/docs/$$name"/man/*; \
+	done; \
 	$(GO) run ./packaging/release changelog-rpm "$$version" $(SOURCE_DATE_EPOCH) > "$$BUILD/changelog.yaml"; \
 	for name in $(PROGRAMS); do for arch in $(ARCHS); do \
 		echo "building $$name $$version for $$arch"; \
@@ -91,21 +96,29 @@ release-check:
 	@if [ -n "$(TAG)" ]; then $(GO) run ./packaging/release check "$(TAG)"; fi
 
 docs:
-	$(GO) run -tags docs ./cmd/unitward cmd/unitward/manual build/docs $(SOURCE_DATE_EPOCH)
+	set -e; for name in $(PROGRAMS); do \
+		$(GO) run -tags docs ./cmd/$$name cmd/$$name/manual build/docs/$$name $(SOURCE_DATE_EPOCH); \
+	done
 
-install: build docs
+install: build/unitward docs
 	install -D -m 0755 build/unitward $(DESTDIR)$(PREFIX)/bin/unitward
+	ln -sfn unitward $(DESTDIR)$(PREFIX)/bin/unitward-shell
 	install -D -m 0644 packaging/unitward.slice $(DESTDIR)$(PREFIX)/lib/systemd/system/unitward.slice
 	install -D -m 0644 packaging/app-unitward.slice $(DESTDIR)$(PREFIX)/lib/systemd/user/app-unitward.slice
-	for page in build/docs/man/*; do \
+	for page in build/docs/unitward/man/*; do \
 		install -D -m 0644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/} || exit 1; \
 	done
-	install -D -m 0644 build/docs/completions/unitward $(DESTDIR)$(PREFIX)/share/bash-completion/completions/unitward
-	install -D -m 0644 build/docs/completions/_unitward $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_unitward
-	install -D -m 0644 build/docs/completions/unitward.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/unitward.fish
+	install -D -m 0644 build/docs/unitward/completions/unitward $(DESTDIR)$(PREFIX)/share/bash-completion/completions/unitward
+	install -D -m 0644 build/docs/unitward/completions/_unitward $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_unitward
+	install -D -m 0644 build/docs/unitward/completions/unitward.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/unitward.fish
 	for example in packaging/examples/*; do \
 		install -D -m 0644 $$example $(DESTDIR)$(PREFIX)/share/doc/unitward/examples/$${example##*/} || exit 1; \
 	done
+
+# The face for agents, which the packages have in one of their own.
+install-mcp: build/unitward-mcp docs
+	install -D -m 0755 build/unitward-mcp $(DESTDIR)$(PREFIX)/bin/unitward-mcp
+	install -D -m 0644 build/docs/unitward-mcp/man/unitward-mcp.1 $(DESTDIR)$(PREFIX)/share/man/man1/unitward-mcp.1
 
 clean:
 	rm -rf build

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/unitward/unitward/cmd/internal/program"
 	"github.com/unitward/unitward/packaging/manual"
 )
 
@@ -130,7 +131,7 @@ func TestVerbsEverywhere(t *testing.T) {
 func TestProse(t *testing.T) {
 	_, pages := tree(t)
 	others := map[string]bool{}
-	for _, p := range strings.Fields("at.1 jq.1 systemctl.1 systemd-run.1 systemd.exec.5 systemd.resource-control.5 systemd.service.5 cgroups.7 systemd.time.7 cron.8") {
+	for _, p := range strings.Fields("at.1 jq.1 unitward-mcp.1 systemctl.1 systemd-run.1 systemd.exec.5 systemd.resource-control.5 systemd.service.5 cgroups.7 systemd.time.7 cron.8") {
 		others[p] = true
 	}
 	reference := regexp.MustCompile(`\bXr (\S+) (\d)`)
@@ -204,11 +205,11 @@ func TestVersion(t *testing.T) {
 			t.Errorf("version --json has no %s: %s", field, out)
 		}
 	}
-	id := identity{Version: "1.2.3", Commit: "abc", Date: "2026-01-02T00:00:00Z", Go: "go1.26"}
+	id := program.Identity{Version: "1.2.3", Commit: "abc", Date: "2026-01-02T00:00:00Z", Go: "go1.26"}
 	if got := id.String(); got != "1.2.3 (commit abc, 2026-01-02T00:00:00Z, go1.26)" {
 		t.Errorf("a release is %q", got)
 	}
-	if got := (identity{Go: "go1.26"}).String(); got != "(devel) (go1.26)" {
+	if got := (program.Identity{Go: "go1.26"}).String(); got != "(devel) (go1.26)" {
 		t.Errorf("what is not known: %q", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unitward/unitward/cmd/internal/program"
 	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
@@ -188,24 +189,8 @@ func (o *jobOptions) times(s *unit.Spec) (err error) {
 	return nil
 }
 
-// forEver is what "infinity" stands for.
-const forEver = time.Duration(1<<63 - 1)
-
 // duration reads a time as systemd.time(7) has it.
-func duration(option, value string) (time.Duration, error) {
-	ps, err := property.Convert("RuntimeMaxSec", value)
-	if err == nil {
-		if v, ok := property.Last(ps, "RuntimeMaxUSec"); ok {
-			if usec, ok := v.Value().(uint64); ok {
-				if usec > uint64(forEver/time.Microsecond) {
-					return forEver, nil
-				}
-				return time.Duration(usec) * time.Microsecond, nil
-			}
-		}
-	}
-	return 0, &usageError{"cannot use --" + option + " " + quote(value) + ": it is not a time", "write it as in systemd.time(7): 90s, 5min, 1h 30min, 500ms"}
-}
+func duration(option, value string) (time.Duration, error) { return program.Duration(option, value) }
 
 // size reads a number of bytes as systemd.syntax(7) has it.
 func size(option, value string) (int64, error) {

@@ -1,15 +1,13 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/unitward/unitward/cmd/internal/program"
 	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/unit/launch"
-	"github.com/unitward/unitward/unit/store"
 )
 
 // app is what every verb works with.
@@ -114,23 +112,7 @@ func (a *app) helpCommand() *cobra.Command {
 
 // launcher opens the state directory. The caller closes it.
 func (a *app) launcher() (*launch.Launcher, error) {
-	uid := os.Geteuid()
-	dir := a.stateDir
-	if dir == "" {
-		dir = store.DefaultDir(os.Getenv, uid)
-	}
-	if dir == "" {
-		return nil, &usageError{"cannot find a state directory: neither HOME nor XDG_STATE_HOME is set", "name one with --state-dir or UNITWARD_STATE_DIR"}
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, &store.DirError{Dir: dir, Err: err}
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	return launch.New(launch.Config{StateDir: dir, Getenv: os.Getenv, UID: uid, Self: self})
+	return program.Launcher(a.stateDir)
 }
 
 // names are the arguments of a verb that takes jobs.

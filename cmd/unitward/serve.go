@@ -1,21 +1,13 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
+	"github.com/unitward/unitward/cmd/internal/program"
 	"github.com/unitward/unitward/unit/serve"
 )
-
-// serveGCPercent keeps small what stays for as long as its client does: most of
-// it is of jobs that wait (debug.SetGCPercent).
-const serveGCPercent = 50
 
 func (a *app) serveCommand() *cobra.Command {
 	running := wholeNumber{}
@@ -39,16 +31,8 @@ func (a *app) serve(running wholeNumber) error {
 	if running.given && running.n < 1 {
 		return usage("cannot use --max-running %d: at least one job is expected", running.n)
 	}
-	// Many things happen at once here, unlike in every other verb.
-	runtime.SetDefaultGOMAXPROCS()
-	debug.SetGCPercent(serveGCPercent)
-	// Whose reader is gone gets an error, not a signal; what is executed gets
-	// the signal as it was.
-	broken := make(chan os.Signal, 1)
-	signal.Notify(broken, unix.SIGPIPE)
-	defer signal.Stop(broken)
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
-	defer stop()
+	ctx, end := program.Stay()
+	defer end()
 	l, err := a.launcher()
 	if err != nil {
 		return err

@@ -31,8 +31,8 @@ func (a *app) shellCommand() *cobra.Command {
 			"after --, as a job that ends with whoever called it. It says nothing of its own,\n" +
 			"passes input, output and signals through, and ends as the command did. What the\n" +
 			"command leaves behind is ended.\n\n" +
-			"Where a program's setting takes the path of a shell and nothing else, give it a\n" +
-			"link to unitward named unitward-shell.",
+			"Where a program's setting takes the path of a shell and nothing else, give it\n" +
+			"unitward-shell, which is a link to unitward.",
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && args[0] == "--help" {

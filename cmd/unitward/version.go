@@ -2,11 +2,10 @@ package main
 
 import (
 	"fmt"
-	"runtime"
-	"runtime/debug"
-	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/unitward/unitward/cmd/internal/program"
 )
 
 // Who builds a release says what it is by -ldflags -X (see the Makefile): it
@@ -18,56 +17,11 @@ var (
 	releaseDate    string // of the commit, RFC 3339
 )
 
-// identity is which unitward this is.
-type identity struct {
-	Version string `json:"version"`
-	Commit  string `json:"commit"`
-	Date    string `json:"date"`
-	Go      string `json:"go"`
-}
-
-// readIdentity takes what the linker was told, and where it was told nothing
-// what the go command noted by itself.
-func readIdentity() identity {
-	id := identity{releaseVersion, releaseCommit, releaseDate, runtime.Version()}
-	info, ok := debug.ReadBuildInfo()
-	if !ok || id.Version != "" {
-		return id
-	}
-	id.Version = strings.TrimPrefix(info.Main.Version, "v")
-	changed := ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			id.Commit = s.Value
-		case s.Key == "vcs.time":
-			id.Date = s.Value
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = "-dirty"
-		}
-	}
-	if id.Commit != "" {
-		id.Commit += changed
-	}
-	return id
-}
-
-// String is what cobra's --version prints after "version"; what is not known
-// is left out. That option has the same words: a template of one's own would
-// bring text/template with it, and a seventh megabyte.
-func (id identity) String() string {
-	version := id.Version
-	if version == "" {
-		version = "(devel)"
-	}
-	var more []string
-	if id.Commit != "" {
-		more = append(more, "commit "+id.Commit)
-	}
-	if id.Date != "" {
-		more = append(more, id.Date)
-	}
-	return version + " (" + strings.Join(append(more, id.Go), ", ") + ")"
+// readIdentity says which unitward this is. Cobra's --version has the same words
+// as the verb: a template of one's own would bring text/template with it, and a
+// seventh megabyte.
+func readIdentity() program.Identity {
+	return program.ReadIdentity(releaseVersion, releaseCommit, releaseDate)
 }
 
 func (a *app) versionCommand() *cobra.Command {

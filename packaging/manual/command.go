@@ -15,15 +15,12 @@ func commandPage(cmd *cobra.Command, prose string) string {
 	fmt.Fprintf(&b, ".Sh NAME\n.Nm %s\n.Nd %s\n", pageName(cmd), escape(lower(cmd.Short)))
 	fmt.Fprintf(&b, ".Sh SYNOPSIS\n%s", synopsis(cmd))
 	fmt.Fprintf(&b, ".Sh DESCRIPTION\n%s", paragraphs(describe(cmd)))
-	if !cmd.HasParent() {
+	if cmd.HasSubCommands() {
 		b.WriteString(verbs(cmd))
 	}
-	b.WriteString(".Sh OPTIONS\n")
-	own, others := options(cmd.LocalNonPersistentFlags()), common(cmd)
-	if own+others == "" {
-		others = "There is none: what follows is not for\n.Nm .\n"
+	if own := options(cmd.LocalNonPersistentFlags()); own != "" {
+		b.WriteString(".Sh OPTIONS\n" + own + common(cmd))
 	}
-	b.WriteString(own + others)
 	if !strings.Contains(prose, ".Sh EXIT STATUS\n") && cmd.HasParent() {
 		prose = ".Sh EXIT STATUS\nZero, and 125 when it could not do what was asked.\nSee\n.Xr " + cmd.Root().Name() + " 1 .\n" + prose
 	}
@@ -46,7 +43,7 @@ func describe(cmd *cobra.Command) string {
 func synopsis(cmd *cobra.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".Nm %s\n", cmd.CommandPath())
-	if !cmd.HasParent() {
+	if cmd.HasSubCommands() {
 		b.WriteString(".Op Ar OPTIONS\n.Ar VERB\n.Op Ar ARGUMENT ...\n")
 		return b.String()
 	}
@@ -132,6 +129,9 @@ func options(flags *pflag.FlagSet) string {
 
 // common are the options that all verbs share, and how options are read.
 func common(cmd *cobra.Command) string {
+	if !cmd.HasParent() && !cmd.HasSubCommands() {
+		return ""
+	}
 	if !cmd.HasParent() {
 		return ".Pp\nEach verb also takes:\n" + options(cmd.PersistentFlags())
 	}

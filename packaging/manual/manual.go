@@ -19,7 +19,8 @@ import (
 )
 
 // Write writes the pages of root to dir/man and its completions to
-// dir/completions; it makes the directories.
+// dir/completions; it makes the directories. A program without verbs is started
+// by others, and has no completions.
 //
 // prose has, by the names of the pages, what follows the options on a page of
 // section 1, and whole pages of the other sections, without their first three
@@ -31,6 +32,9 @@ func Write(root *cobra.Command, prose fs.FS, dir string, date time.Time) error {
 	}
 	if err := writeFiles(filepath.Join(dir, "man"), pages); err != nil {
 		return err
+	}
+	if !root.HasSubCommands() {
+		return nil
 	}
 	files, err := Completions(root)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // used, upgraded and removed while jobs run. Each step needs the one before.
 func TestInstalled(t *testing.T) {
 	dir := stage(t)
-	older := files2(t, dir+"/packages/older/*.deb")[0]
-	newer := files2(t, dir+"/packages/first/*.deb")[0]
+	older := files2(t, dir+"/packages/older/unitward_*.deb")[0]
+	newer := files2(t, dir+"/packages/first/unitward_*.deb")[0]
 	companions(t, dir)
 	t.Cleanup(func() { root.do(t, "dpkg", "--purge", "unitward") })
 	for _, step := range []struct {
@@ -24,6 +24,7 @@ func TestInstalled(t *testing.T) {
 	}{
 		{"install", func(t *testing.T) { install(t, older) }},
 		{"use", use},
+		{"agents", func(t *testing.T) { agents(t, files2(t, dir+"/packages/older/unitward-mcp_*.deb")[0]) }},
 		{"manual", manual},
 		{"completion", completion},
 		{"polkit", polkit},

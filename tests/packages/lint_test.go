@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -17,7 +18,7 @@ func needTool(t *testing.T, name string) {
 }
 
 func TestLintian(t *testing.T) {
-	debs := files(t, built(t, "first"), "*.deb", 2)
+	debs := files(t, built(t, "first"), "*.deb", 2*len(programs))
 	needTool(t, "lintian")
 	args := append([]string{"lintian", "-I", "--pedantic", "--fail-on", "none", "--allow-root"}, debs...)
 	if out := tool(t, args...); out != "" {
@@ -26,11 +27,11 @@ func TestLintian(t *testing.T) {
 }
 
 func TestRpmlint(t *testing.T) {
-	rpms := files(t, built(t, "first"), "*.rpm", 2)
+	rpms := files(t, built(t, "first"), "*.rpm", 2*len(programs))
 	needTool(t, "rpmlint")
 	args := append([]string{"rpmlint", "-c", "../../packaging/rpm/rpmlint.toml"}, rpms...)
 	out := tool(t, args...)
-	if !strings.Contains(out, "2 packages and 0 specfiles checked; 0 errors, 0 warnings") {
+	if !strings.Contains(out, strconv.Itoa(2*len(programs))+" packages and 0 specfiles checked; 0 errors, 0 warnings") {
 		t.Errorf("rpmlint says:\n%s", out)
 	}
 }
@@ -38,13 +39,13 @@ func TestRpmlint(t *testing.T) {
 // mandoc has nothing to say, but that it does not know pages which are not
 // installed here; which pages there are, a test of the command line knows.
 func TestMandoc(t *testing.T) {
-	root := unpack(t, "amd64")
+	launcher, mcp := unpack(t, "unitward", "amd64"), unpack(t, "unitward-mcp", "amd64")
 	needTool(t, "mandoc")
 	pages := 0
-	for _, section := range []string{"1", "5", "7"} {
-		found, err := filepath.Glob(filepath.Join(root, "usr/share/man/man"+section+"/*."+section+".gz"))
-		if err != nil {
-			t.Fatal(err)
+	for _, root := range []string{launcher, mcp} {
+		found, err := filepath.Glob(filepath.Join(root, "usr/share/man/man[157]/*.[157].gz"))
+		if err != nil || len(found) == 0 {
+			t.Fatal(found, err)
 		}
 		for _, page := range found {
 			pages++
@@ -64,7 +65,7 @@ func TestMandoc(t *testing.T) {
 
 // A shell parses what it is to read.
 func TestCompletionsParse(t *testing.T) {
-	root := unpack(t, "amd64")
+	root := unpack(t, "unitward", "amd64")
 	script := filepath.Join(root, "usr/share/bash-completion/completions/unitward")
 	tool(t, "bash", "-n", script)
 	b, err := os.ReadFile(filepath.Join(root, "usr/share/zsh/vendor-completions/_unitward"))

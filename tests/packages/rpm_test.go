@@ -15,8 +15,8 @@ func rpm(t *testing.T, dir string) {
 		}
 		t.Skip("one machine has rpm: that of trixie")
 	}
-	older := files2(t, dir+"/packages/older/*.rpm")[0]
-	newer := files2(t, dir+"/packages/first/*.rpm")[0]
+	older := files2(t, dir+"/packages/older/unitward-[0-9]*.rpm")[0]
+	newer := files2(t, dir+"/packages/first/unitward-[0-9]*.rpm")[0]
 	at, err := os.MkdirTemp("/opt", "rpm-")
 	if err != nil {
 		t.Fatal(err)
@@ -56,6 +56,12 @@ func rpm(t *testing.T, dir string) {
 		j.end(t)
 		j.want(t, 7, program, "wait", j.name)
 	}
+	run("-i", files2(t, dir+"/packages/first/unitward-mcp-*.rpm")[0])
+	run("-V", "unitward-mcp")
+	if rep := useTool(t, tester, at+"/usr/bin/unitward-mcp"); !rep.Confirmed {
+		t.Errorf("of unitward-mcp: %+v", rep)
+	}
+	run("-e", "unitward-mcp")
 	owned := strings.Fields(run("-ql", "unitward"))
 	run("-e", "unitward")
 	for i := range owned {

@@ -29,7 +29,7 @@ func forkReaper(o *orders) (pid int, err error) {
 	gaps, variables := heapGaps(maps, o.all)
 	gaps = gaps[:min(len(gaps), len(o.gaps))]
 	if hasLoader(maps) {
-		gaps = nil
+		gaps, variables = nil, pages{}
 	}
 	o.gapCount, o.variables = copy(o.gaps[:], gaps), variables
 	runtime.LockOSThread()

@@ -41,7 +41,8 @@ func readMaps() []byte {
 // and all else that is private and of no file: what is between the program's
 // file, its variables, the kernel's own mappings, the stack of the first
 // thread, which has the command line, and the range keep. They also cover what
-// is mapped there later. The variables without a value come apart.
+// is mapped there later. The variables without a value come apart,
+// unless keep is among them.
 func heapGaps(maps []byte, keep pages) (gaps []pages, variables pages) {
 	last, fileEnd, end := uintptr(lowest), uintptr(0), uintptr(0)
 	kept := func(p pages) {
@@ -61,7 +62,9 @@ func heapGaps(maps []byte, keep pages) (gaps []pages, variables pages) {
 			fileEnd = m.to
 		case m.from == fileEnd && m.heap:
 			kept(m.pages) // what goes on where a file ends
-			variables = m.pages
+			if keep.to <= m.from || m.to <= keep.from {
+				variables = m.pages
+			}
 		case !m.heap:
 			kept(m.pages)
 		case m.from <= keep.from && keep.from < m.to:

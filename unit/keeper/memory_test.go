@@ -3,6 +3,7 @@ package keeper
 import (
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 	"unsafe"
 )
@@ -31,6 +32,11 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
 	low, _ := heapGaps([]byte("00400000-00500000 r-xp 00000000 08:01 4711 /bin/x\nc000000000-c000400000 rw-p 00000000 00:00 0 \n"), pages{})
 	if want := []pages{{0x10000, 0x400000}, {0x500000, 0xc000400000}}; !reflect.DeepEqual(low, want) {
 		t.Errorf("with the heap at the end: %x", low)
+	}
+	// What follows the file of a library can be one mapping with what is kept.
+	lib := maps[:strings.Index(maps, "7f0000200000")] + "7f0000100000-7f0000110000 rw-p 00001000 08:01 4712    /lib/libc.so\n7f0000110000-7f0000120000 rw-p 00000000 00:00 0 \n"
+	if _, v := heapGaps([]byte(lib), pages{0x7f0000118000, 0x7f0000120000}); v.from < 0x7f0000120000 && 0x7f0000118000 < v.to {
+		t.Errorf("what is kept is among the variables: %x", v)
 	}
 	for _, bad := range []string{"x", "7f12a000", "7f12a000-", "7f12a000-7f12b000", "7f12b000-7f12a000 rw-p 00000000 00:00 0 \n"} {
 		if gaps, _ := heapGaps([]byte(maps+bad), pages{}); gaps != nil {

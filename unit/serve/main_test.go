@@ -5,16 +5,13 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/unit/launch"
 	"github.com/unitward/unitward/unit/serve"
-	"github.com/unitward/unitward/unit/store"
 )
 
 // roleVariable makes this program the server of a test; its value is the
@@ -23,33 +20,13 @@ const roleVariable = "SERVE_TEST_RUNNING"
 
 // TestMain lets this program be what a unit executes, and the server.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && strings.HasPrefix(os.Args[1], "_") {
-		os.Exit(enter(os.Args[1], os.Args[2]))
+	if status, entered, _ := launch.Enter(os.Args); entered {
+		os.Exit(status)
 	}
 	if running := os.Getenv(roleVariable); running != "" {
 		os.Exit(server(running))
 	}
 	os.Exit(m.Run())
-}
-
-func enter(verb, arg string) int {
-	switch verb {
-	case launch.BecomeVerb:
-		return keeper.Become(arg)
-	case launch.TendVerb:
-		return launch.Tend(arg, os.Getenv)
-	}
-	keeper.ReadCaller()
-	self, err := os.Executable()
-	if err == nil && verb == launch.KeepVerb {
-		err = launch.RunKeeper(arg, self, os.Geteuid())
-	} else if err == nil {
-		err = store.RecordExit(arg, os.Getenv, launch.Ended, time.Now())
-	}
-	if err != nil {
-		return 1
-	}
-	return 0
 }
 
 func server(running string) int {

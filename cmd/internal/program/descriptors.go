@@ -1,4 +1,4 @@
-package main
+package program
 
 import (
 	"fmt"
@@ -10,8 +10,9 @@ import (
 // cannot say that they are missing but dies, and what a start takes.
 const needed = 16
 
-// descriptors reports whether there are descriptors enough.
-func descriptors() error {
+// Descriptors reports whether there are descriptors enough. The error is an
+// *Error.
+func Descriptors() error {
 	var got []int
 	var err error
 	for range needed {
@@ -27,5 +28,5 @@ func descriptors() error {
 	if err == nil {
 		return nil
 	}
-	return &usageError{fmt.Sprintf("cannot begin: %d descriptors are free and %d are needed: %v", len(got), needed, err), "raise the limit, such as with: ulimit -n 256"}
+	return &Error{fmt.Sprintf("cannot begin: %d descriptors are free and %d are needed: %v", len(got), needed, err), "raise the limit, such as with: ulimit -n 256"}
 }

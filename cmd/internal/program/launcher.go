@@ -1,0 +1,32 @@
+package program
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/unit/store"
+)
+
+// Launcher opens a state directory; empty is that of this user. The caller
+// closes it. The errors are *Error, *store.DirError, and that of a program that
+// does not find itself.
+func Launcher(stateDir string) (*launch.Launcher, error) {
+	uid := os.Geteuid()
+	dir := stateDir
+	if dir == "" {
+		dir = store.DefaultDir(os.Getenv, uid)
+	}
+	if dir == "" {
+		return nil, &Error{"cannot find a state directory: neither HOME nor XDG_STATE_HOME is set", "name one with --state-dir or UNITWARD_STATE_DIR"}
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, &store.DirError{Dir: dir, Err: err}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return launch.New(launch.Config{StateDir: dir, Getenv: os.Getenv, UID: uid, Self: self})
+}
