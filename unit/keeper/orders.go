@@ -61,6 +61,7 @@ type orders struct {
 	onHangup Hangup
 	scan     bool
 	deaf     bool
+	terminal bool
 
 	path, argv, env, dir uintptr
 	umask                uint32
@@ -161,13 +162,14 @@ const (
 	opUID
 	opChdir
 	opExec
+	opTerminal
 )
 
 func opName(op int32) string {
 	names := [...]string{opKeeper: "write to the keeper's cgroup.procs", opClone3: "clone3", opJoin: "write to cgroup.procs",
 		opBirth: "birth", opDescriptors: "dup", opSubreaper: "prctl", opSignals: "signalfd", opFork: "fork", opSetsid: "setsid",
 		opNice: "setpriority", opRlimit: "setrlimit", opGroups: "setgroups", opGID: "setgid", opUID: "setuid",
-		opChdir: "chdir", opExec: "exec"}
+		opChdir: "chdir", opExec: "exec", opTerminal: "TIOCSCTTY"}
 	if op <= 0 || int(op) >= len(names) {
 		return "start"
 	}
@@ -241,7 +243,7 @@ func (c *Command) order() (*orders, []byte, error) {
 			list += 4
 		}
 	}
-	o.umask, o.onHangup, o.scan, o.deaf = c.Umask, c.OnHangup, c.scan, c.Deaf
+	o.umask, o.onHangup, o.scan, o.deaf, o.terminal = c.Umask, c.OnHangup, c.scan, c.Deaf, c.Terminal
 	if c.CgroupHolder != nil {
 		o.cgroupInode = c.CgroupInode
 		copy(o.cgroupName[:maxName], c.CgroupName)
