@@ -137,6 +137,14 @@ func (s *seat) shows(text string) {
 	}
 }
 
+// showsAll waits until a text and nothing else was printed.
+func (s *seat) showsAll(text string) {
+	s.t.Helper()
+	if !eventually(func() bool { return s.shown() == text }) {
+		s.t.Fatalf("%q is shown, want %q", s.shown(), text)
+	}
+}
+
 // mode is the mode of the terminal.
 func (s *seat) mode() unix.Termios {
 	s.t.Helper()

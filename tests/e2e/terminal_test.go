@@ -26,9 +26,7 @@ func TestTerminal(t *testing.T) {
 			echo size $(stty size); stty -a | grep -o ' echo '
 			exit 7`))
 		p.wants(7)
-		if got, want := s.shown(), "controlled\r\nleads\r\nsize 33 99\r\n echo \r\n"; got != want {
-			t.Errorf("it is %q, want %q", got, want)
-		}
+		s.showsAll("controlled\r\nleads\r\nsize 33 99\r\n echo \r\n")
 	})
 }
 
@@ -163,8 +161,8 @@ func TestTerminalFromPipe(t *testing.T) {
 			p := s.begin(cmd)
 			p.wants(6)
 			// What came before stty was echoed, as at any terminal.
-			if got := s.shown(); !strings.HasSuffix(got, want) {
-				t.Errorf("%q came to %q, want %q", input, got, want)
+			if !eventually(func() bool { return strings.HasSuffix(s.shown(), want) }) {
+				t.Errorf("%q came to %q, want %q", input, s.shown(), want)
 			}
 			if after := s.mode(); after != before {
 				t.Errorf("the mode is %+v, was %+v", after, before)

@@ -19,6 +19,9 @@ type tmux struct {
 func newTmux(t testing.TB, env ...string) *tmux {
 	t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
+		if inRig() {
+			t.Skip("rig: tmux could not be installed in the machine")
+		}
 		t.Skip("tmux: it is not installed")
 	}
 	m := &tmux{t, filepath.Join(t.TempDir(), "tmux"), 1}
@@ -107,7 +110,10 @@ func TestTerminalInTmux(t *testing.T) {
 		m.types("sleep 1102\n")
 		alive(t, "sleep", "1102")
 		m.do("send-keys", "C-z")
-		m.shows("Stopped                 sleep 1102\n2$")
+		m.shows(" sleep 1102\n2$")
+		if pane := m.pane(); !strings.Contains(pane, "\n^Z\n[1]+  Stopped ") {
+			t.Errorf("the shell's job was not stopped:\n%s", pane)
+		}
 		m.types("kill %1; wait; tty -s && echo inner\n")
 		m.shows("\ninner\n3$")
 		m.types("exit 5\n")
