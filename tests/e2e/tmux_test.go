@@ -114,8 +114,12 @@ func TestTerminalInTmux(t *testing.T) {
 		if pane := m.pane(); !strings.Contains(pane, "\n^Z\n[1]+  Stopped ") {
 			t.Errorf("the shell's job was not stopped:\n%s", pane)
 		}
-		m.types("kill %1; wait; tty -s && echo inner\n")
-		m.shows("\ninner\n3$")
+		m.types("fg\n")
+		m.shows("\nsleep 1102")
+		m.do("send-keys", "C-c")
+		m.shows("\nsleep 1102\n^C\n3$")
+		m.types("tty -s && echo inner\n")
+		m.shows("\ninner\n4$")
 		m.types("exit 5\n")
 		m.prompts()
 		m.types("echo status $?\n")
