@@ -155,6 +155,9 @@ type Spec struct {
 
 	Stdin  Input
 	Output Output
+	// PTY says that the streams of the job are a terminal, which is to be its
+	// controlling one. Stdin and Output are then those of whoever starts it.
+	PTY bool
 	// OutputMax is the cap of each stream with OutputCapture, in bytes; 0 keeps
 	// nothing. OnOutputMax says what happens when it is passed.
 	OutputMax   int64

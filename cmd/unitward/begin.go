@@ -8,6 +8,7 @@ import (
 
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/unit/terminal"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -16,9 +17,12 @@ type begun struct {
 	l   *launch.Launcher
 	job *launch.Job
 	sig *signals
+	// tty is nil for a job without a terminal of its own.
+	tty *console
 }
 
 func (b *begun) close() {
+	b.tty.close()
 	if b.l != nil && b.job != nil {
 		b.l.Tidy()
 	}
@@ -35,10 +39,11 @@ func (b *begun) close() {
 }
 
 // begin starts a job. Where nothing of it could run, sink gets a report that
-// says so. The caller closes what it returns.
-func (a *app) begin(s *unit.Spec, o *jobOptions, sink reportSink) (*begun, error) {
+// says so. keys leave a job that has a terminal. The caller closes what it
+// returns.
+func (a *app) begin(s *unit.Spec, o *jobOptions, sink reportSink, keys *terminal.Keys) (*begun, error) {
 	b := &begun{}
-	err := a.tryBegin(b, s, o)
+	err := a.tryBegin(b, s, o, keys)
 	if err == nil {
 		return b, nil
 	}
@@ -49,18 +54,25 @@ func (a *app) begin(s *unit.Spec, o *jobOptions, sink reportSink) (*begun, error
 	return nil, err
 }
 
-func (a *app) tryBegin(b *begun, s *unit.Spec, o *jobOptions) (err error) {
+func (a *app) tryBegin(b *begun, s *unit.Spec, o *jobOptions, keys *terminal.Keys) (err error) {
 	if err := o.locate(s); err != nil {
 		return err
 	}
 	if b.l, err = a.launcher(); err != nil {
 		return err
 	}
+	io := launch.Stdio{In: a.In, Out: a.Out, Err: a.Err}
+	if s.PTY {
+		if b.tty, err = openConsole(a.streams, keys); err != nil {
+			return err
+		}
+		io = b.tty.stdio()
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	b.l.Connect(ctx, s)
-	b.sig = catchSignals(a.unseen)
+	b.sig = catchSignals(a.unseen, s.PTY)
 	b.sig.starting(ctx, cancel)
-	b.job, err = b.l.Start(ctx, s, launch.Stdio{In: a.In, Out: a.Out, Err: a.Err})
+	b.job, err = b.l.Start(ctx, s, io)
 	if err == nil {
 		return nil
 	}

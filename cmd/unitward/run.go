@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) runCommand() *cobra.Command {
-	o := &jobOptions{}
+	o, p := &jobOptions{}, &ptyOptions{}
 	cmd := &cobra.Command{
 		Use:   "run [OPTIONS] [--] COMMAND [ARGUMENT...]",
 		Short: "Run a job in the foreground, until all of it has ended",
@@ -23,16 +23,21 @@ func (a *app) runCommand() *cobra.Command {
 			"Standard output is the command's. With --json run adds nothing to it but an\n" +
 			"error, as its last line; the report goes to --report, also as fd:N.",
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd, o, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd, o, p, args) },
 	}
 	o.register(cmd, unit.LifetimeCall, unit.InputInherit, unit.OutputInherit)
 	cmd.Flags().StringVar(&o.detachAfter, "detach-after", "", "let the job go on in the background after `TIME`, and return its name")
+	p.register(cmd)
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "say nothing of what is left or unconfirmed")
 	return cmd
 }
 
-func (a *app) run(cmd *cobra.Command, o *jobOptions, args []string) error {
+func (a *app) run(cmd *cobra.Command, o *jobOptions, p *ptyOptions, args []string) error {
 	s, err := o.spec(cmd, a.caller, args)
+	if err != nil {
+		return err
+	}
+	keys, err := p.apply(cmd, s, a.streams)
 	if err != nil {
 		return err
 	}
@@ -41,14 +46,18 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, args []string) error {
 		return err
 	}
 	defer sink.Close()
-	b, err := a.begin(s, o, sink)
+	b, err := a.begin(s, o, sink, keys)
 	if err != nil {
 		return err
 	}
 	defer b.close()
 	// From here on the job has run, whatever else goes wrong: its code comes
 	// back, and 125 would say that nothing ran.
+	a.warn(b.tty.begin())
 	rep, err := a.stay(b, s)
+	if b.tty != nil {
+		b.sig.untilSignal(b.tty.end)
+	}
 	a.warn(err)
 	if !looked(rep) {
 		return &statusError{exitUnconfirmed}
@@ -73,7 +82,7 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, args []string) error {
 // it gets no signal of ours, and goes on when we end.
 func (a *app) stay(b *begun, s *unit.Spec) (unit.Report, error) {
 	if !b.job.Joined() {
-		return b.sig.attend(b.job, s)
+		return b.sig.attend(b.job, s, b.tty)
 	}
 	b.sig.first()
 	b.sig.stop()

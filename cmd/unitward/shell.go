@@ -62,13 +62,13 @@ func (a *app) shell(args []string) error {
 		return err
 	}
 	a.unseen = true
-	b, err := a.begin(s, o, reportSink{})
+	b, err := a.begin(s, o, reportSink{}, nil)
 	if err != nil {
 		return err
 	}
 	// What cannot be written down, or proven, is not for this verb to say: its
 	// caller takes it for the command.
-	rep, _ := b.sig.attend(b.job, s)
+	rep, _ := b.sig.attend(b.job, s, nil)
 	b.close()
 	switch {
 	case rep.Exit.Signal != nil:
@@ -86,5 +86,5 @@ func (a *app) shell(args []string) error {
 // nobody (setpgid(2), orphaned process groups). It returns once it goes on.
 func suspend(forward func(unit.Who, unix.Signal)) {
 	forward(unit.WhoAll, unix.SIGSTOP)
-	_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
+	stopSelf()
 }

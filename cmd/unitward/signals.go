@@ -29,11 +29,11 @@ type signals struct {
 
 // catchSignals begins to catch what is forwarded to a job. Each takes the
 // runtime 30 µs, which passes while the manager is being connected to. Who is
-// unseen has more of them.
-func catchSignals(unseen bool) *signals {
+// unseen, or has a terminal for the job, has more of them.
+func catchSignals(unseen, terminal bool) *signals {
 	s := &signals{c: make(chan os.Signal, 16), unseen: unseen}
 	s.catch(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
-	if unseen {
+	if unseen || terminal {
 		s.catch(unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT)
 	}
 	return s
@@ -82,8 +82,10 @@ func (s *signals) first() int {
 // attend waits for the job and forwards to it what comes, as a terminal and
 // an init would: INT and QUIT, which a terminal sends to a whole group, to all
 // of the job, the others to its main process. What the job makes of it decides
-// its end. A second INT stops the job with a short grace, a third at once.
-func (s *signals) attend(j *launch.Job, spec *unit.Spec) (unit.Report, error) {
+// its end. A second INT stops the job with a short grace, a third at once. What
+// concerns the caller's terminal is tty's, where there is one; the keys that
+// leave it are as good as a second INT.
+func (s *signals) attend(j *launch.Job, spec *unit.Spec, tty *console) (unit.Report, error) {
 	fact := launch.FactSettled
 	if spec.Leftovers == unit.LeftoversKeep {
 		fact = launch.FactExit
@@ -94,8 +96,11 @@ func (s *signals) attend(j *launch.Job, spec *unit.Spec) (unit.Report, error) {
 	for _, n := range s.early[:min(len(s.early), cap(s.c)/2)] {
 		s.c <- n
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	var ctx context.Context
+	var cancel context.CancelFunc
+	renew := func() { ctx, cancel = context.WithCancel(context.Background()) }
+	renew()
+	defer func() { cancel() }()
 	type result struct {
 		rep unit.Report
 		err error
@@ -108,7 +113,17 @@ func (s *signals) attend(j *launch.Job, spec *unit.Spec) (unit.Report, error) {
 		}()
 	}
 	begin(func(ctx context.Context) (unit.Report, error) { return j.Await(ctx, fact) })
-	interrupts := 0
+	interrupts, left := 0, tty.left()
+	interrupt := func() {
+		cancel()
+		<-ended
+		renew()
+		grace := impatientGrace
+		if interrupts > 2 {
+			grace = 0
+		}
+		begin(func(ctx context.Context) (unit.Report, error) { return j.Interrupt(ctx, min(grace, spec.Grace)) })
+	}
 	var detach <-chan time.Time
 	if spec.DetachAfter > 0 {
 		timer := time.NewTimer(spec.DetachAfter)
@@ -123,12 +138,14 @@ func (s *signals) attend(j *launch.Job, spec *unit.Spec) (unit.Report, error) {
 			if r := <-ended; r.err == nil {
 				return r.rep, nil
 			}
-			ctx, cancel = context.WithCancel(context.Background())
-			defer cancel()
+			renew()
 			if rep, detached, err := j.Detach(ctx); detached || err != nil {
 				return rep, err
 			}
 			begin(func(ctx context.Context) (unit.Report, error) { return j.Await(ctx, fact) })
+		case <-left:
+			left, interrupts = nil, max(interrupts+1, 2)
+			interrupt()
 		case r := <-ended:
 			return r.rep, r.err
 		case n := <-s.c:
@@ -137,15 +154,10 @@ func (s *signals) attend(j *launch.Job, spec *unit.Spec) (unit.Report, error) {
 				interrupts++
 			}
 			if num == unix.SIGINT && interrupts > 1 {
-				cancel()
-				<-ended
-				ctx, cancel = context.WithCancel(context.Background())
-				defer cancel()
-				grace := impatientGrace
-				if interrupts > 2 {
-					grace = 0
-				}
-				begin(func(ctx context.Context) (unit.Report, error) { return j.Interrupt(ctx, min(grace, spec.Grace)) })
+				interrupt()
+				continue
+			}
+			if tty != nil && tty.heeds(num) {
 				continue
 			}
 			// A job that has just ended needs no signal: the wait will say so.
@@ -158,6 +170,27 @@ func (s *signals) attend(j *launch.Job, spec *unit.Spec) (unit.Report, error) {
 			default:
 				forward(unit.WhoMain, num)
 			}
+		}
+	}
+}
+
+// untilSignal does something to its end, or to the next signal that ends
+// processes, which it is told of.
+func (s *signals) untilSignal(do func(giveUp <-chan struct{})) {
+	giveUp, done := make(chan struct{}), make(chan struct{})
+	go func() { do(giveUp); close(done) }()
+	for {
+		select {
+		case <-done:
+			return
+		case n := <-s.c:
+			switch n {
+			case unix.SIGWINCH, unix.SIGCONT, unix.SIGTSTP, unix.SIGUSR1, unix.SIGUSR2:
+				continue
+			}
+			close(giveUp)
+			<-done
+			return
 		}
 	}
 }

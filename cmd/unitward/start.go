@@ -49,7 +49,7 @@ func (a *app) start(cmd *cobra.Command, o *jobOptions, args []string) error {
 		return err
 	}
 	defer sink.Close()
-	b, err := a.begin(s, o, sink)
+	b, err := a.begin(s, o, sink, nil)
 	if err != nil {
 		return err
 	}

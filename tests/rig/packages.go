@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,8 @@ const (
 	// packageTests are the tests of packages: on the host of what is in them,
 	// in the machines of what becomes of them there.
 	packageTests = "tests/packages"
+	// terminalTests need a terminal in the machines.
+	terminalTests = "tests/e2e"
 	// packagesVariable tells these tests where the packages are.
 	packagesVariable = "UNITWARD_PACKAGES"
 	// packageSkip begins the reason of a test that lacks them.
@@ -105,9 +108,13 @@ func buildPackages(ctx context.Context, out string) (string, error) {
 	return dir, nil
 }
 
-// companions are what the tests of a package need beside it in a machine: what
-// shows its manual and completes its options, and once another packager.
-func (s Suite) companions() []string {
+// companions are what tests need beside them in a machine. Those of the packages
+// need what shows a manual and completes options, and once another packager;
+// those of terminals one that a user could sit at.
+func (s Suite) companions(tests string) []string {
+	if tests == terminalTests {
+		return []string{"tmux"}
+	}
 	names := []string{"man-db", "bash-completion", "zsh", "fish"}
 	if s.Name == "trixie" {
 		names = append(names, "rpm")
@@ -115,10 +122,13 @@ func (s Suite) companions() []string {
 	return names
 }
 
-// fetch downloads the companions, with what they depend on and the suite's root
-// lacks: a machine has no network.
-func (s Suite) fetch(ctx context.Context) (string, error) {
+// fetch downloads the companions of tests, with what they depend on and the
+// suite's root lacks: a machine has no network.
+func (s Suite) fetch(ctx context.Context, tests string) (string, error) {
 	dir := filepath.Join(stateDir(), "debs-"+s.Name)
+	if tests != packageTests {
+		dir += "-" + filepath.Base(tests)
+	}
 	stamp := filepath.Join(dir, ".fetched")
 	lock, err := lockFile(ctx, dir+".lock")
 	if err != nil {
@@ -129,17 +139,18 @@ func (s Suite) fetch(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	key := fmt.Sprintf("%s %d %s\n", s.Key(), root.ModTime().Unix(), strings.Join(s.companions(), " "))
+	companions := s.companions(tests)
+	key := fmt.Sprintf("%s %d %s\n", s.Key(), root.ModTime().Unix(), strings.Join(companions, " "))
 	if have, err := os.ReadFile(stamp); err == nil && string(have) == key {
 		return dir, nil
 	}
 	if err := errors.Join(removeTree(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return "", err
 	}
-	note("fetching what the tests of packages need in %s", s.Name)
-	cmd := contained(ctx, append([]string{"sh", "-c", fetchScript, "sh", s.Root(), dir}, s.companions()...)...)
+	note("fetching what %s need in %s", tests, s.Name)
+	cmd := contained(ctx, append([]string{"sh", "-c", fetchScript, "sh", s.Root(), dir}, companions...)...)
 	if err := runQuietly(cmd); err != nil {
-		return "", fmt.Errorf("cannot fetch %s of %s: %w", strings.Join(s.companions(), ", "), s.Name, err)
+		return "", fmt.Errorf("cannot fetch %s of %s: %w", strings.Join(companions, ", "), s.Name, err)
 	}
 	return dir, os.WriteFile(stamp, []byte(key), 0o644)
 }
@@ -161,9 +172,27 @@ get install -y --no-install-recommends --download-only "$@"
 cp /mnt/root/var/cache/apt/archives/*.deb "$dir"
 `
 
+// installCompanions installs in a machine what tests need there.
+func installCompanions(ctx context.Context, m *Machine, tests string) error {
+	dir, err := m.Suite.fetch(ctx, tests)
+	if err != nil {
+		return err
+	}
+	in := inside + "/companions-" + filepath.Base(tests)
+	if err := os.CopyFS(m.path(in), os.DirFS(dir)); err != nil {
+		return fmt.Errorf("cannot copy packages into %s: %w", m.Name, err)
+	}
+	var out bytes.Buffer
+	code, err := m.Run(ctx, Command{Argv: []string{"sh", "-c", `exec dpkg -i "$0"/*.deb`, in}, Stdout: &out, Stderr: &out})
+	if err == nil && code != 0 {
+		err = fmt.Errorf("cannot install packages in %s: dpkg ended with %d\n%s", m.Name, code, indent(lastLines(out.String(), 20)))
+	}
+	return err
+}
+
 // copyPackages brings packages and companions into a machine.
 func copyPackages(ctx context.Context, m *Machine, built string) error {
-	companions, err := m.Suite.fetch(ctx)
+	companions, err := m.Suite.fetch(ctx, packageTests)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -76,6 +77,12 @@ func runSuite(ctx context.Context, s Suite, st *stage, o options) (runs []testRu
 	}
 	if err := st.copyInto(m); err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(st.Binaries, func(b testBinary) bool { return b.Dir == terminalTests }) {
+		// Without it a test is skipped, and says so.
+		if err := installCompanions(ctx, m, terminalTests); err != nil {
+			note("%v", err)
+		}
 	}
 	failed := false
 	for _, p := range passes(o) {

@@ -32,6 +32,9 @@ type Command struct {
 	Credential *Credential
 	// Stdin, Stdout and Stderr are the standard streams; nil is /dev/null.
 	Stdin, Stdout, Stderr *os.File
+	// Terminal makes Stdin, which must be a terminal of nobody else's session,
+	// the main process's controlling one.
+	Terminal bool
 
 	// Cgroup is the directory of the cgroup v2 that the main process is born
 	// in (clone3 with CLONE_INTO_CGROUP, Linux 5.7); nil is no cgroup, unless

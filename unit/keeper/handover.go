@@ -122,7 +122,7 @@ func Listen(status string) (*Await, error) {
 // the command.
 type BecomeError struct {
 	// Op is what failed: chdir, setrlimit or exec; in a main process also
-	// setsid, setpriority, setgroups, setgid or setuid.
+	// setsid, TIOCSCTTY, setpriority, setgroups, setgid or setuid.
 	Op string
 	// Errno is the kernel's answer.
 	Errno syscall.Errno

@@ -34,6 +34,11 @@ func becomeMain(o *orders, born bool) {
 	if _, _, errno := syscall.RawSyscall6(unix.SYS_SETSID, 0, 0, 0, 0, 0, 0); errno != 0 {
 		refuse(o, opSetsid, errno)
 	}
+	if o.terminal {
+		if _, _, errno := syscall.RawSyscall6(unix.SYS_IOCTL, slotIn, unix.TIOCSCTTY, 0, 0, 0, 0); errno != 0 {
+			refuse(o, opTerminal, errno)
+		}
+	}
 	syscall.RawSyscall6(unix.SYS_UMASK, uintptr(o.umask), 0, 0, 0, 0, 0)
 	if o.hasNice {
 		if _, _, errno := syscall.RawSyscall6(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, uintptr(o.nice), 0, 0, 0); errno != 0 {

@@ -94,6 +94,50 @@ func TestReaperSession(t *testing.T) {
 	}
 }
 
+// A main process that is to have a terminal leads its session there; one that
+// another session has is not taken from it.
+func TestReaperTerminal(t *testing.T) {
+	s := subreaper(t)
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tty, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tty.Close()
+	c := shell(`read -r _ _ _ _ group session tty foreground _ </proc/self/stat
+		test $group = $session -a $session = $foreground -a $tty != 0 && exec 3<>/dev/tty && exit 4
+		exit 5`)
+	c.Stdin, c.Stdout, c.Terminal = tty, tty, true
+	if e := ended(t, started(t, s, c)); e.Status.ExitStatus() != 4 {
+		t.Errorf("status %d", e.Status.ExitStatus())
+	}
+	c.Argv[2] = "exec sleep 1000"
+	started(t, s, c)
+	for want, in := range map[syscall.Errno]*os.File{unix.EPERM: tty, unix.ENOTTY: nil} {
+		c.Stdin = in
+		r, err := s.Fork(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var be *BecomeError
+		if err := r.Execute(); !errors.As(err, &be) || be.Op != "TIOCSCTTY" || be.Errno != want {
+			t.Errorf("%v, want TIOCSCTTY: %v", err, want)
+		}
+		childless(t, r)
+	}
+}
+
 // Descriptors 0 to 2 can be each other's, and lie anywhere.
 func TestReaperStreams(t *testing.T) {
 	s := subreaper(t)

@@ -62,6 +62,7 @@ type orders struct {
 	finishes bool
 	scan     bool
 	deaf     bool
+	terminal bool
 
 	path, argv, env, dir uintptr
 	umask                uint32
@@ -162,13 +163,14 @@ const (
 	opUID
 	opChdir
 	opExec
+	opTerminal
 )
 
 func opName(op int32) string {
 	names := [...]string{opKeeper: "write to the keeper's cgroup.procs", opClone3: "clone3", opJoin: "write to cgroup.procs",
 		opBirth: "birth", opDescriptors: "dup", opSubreaper: "prctl", opSignals: "signalfd", opFork: "fork", opSetsid: "setsid",
 		opNice: "setpriority", opRlimit: "setrlimit", opGroups: "setgroups", opGID: "setgid", opUID: "setuid",
-		opChdir: "chdir", opExec: "exec"}
+		opChdir: "chdir", opExec: "exec", opTerminal: "TIOCSCTTY"}
 	if op <= 0 || int(op) >= len(names) {
 		return "start"
 	}
@@ -242,7 +244,8 @@ func (c *Command) order() (*orders, []byte, error) {
 			list += 4
 		}
 	}
-	o.umask, o.onHangup, o.finishes, o.scan, o.deaf = c.Umask, c.OnHangup, c.Finishes, c.scan, c.Deaf
+	o.umask, o.scan, o.deaf, o.terminal = c.Umask, c.scan, c.Deaf, c.Terminal
+	o.onHangup, o.finishes = c.OnHangup, c.Finishes
 	if c.CgroupHolder != nil {
 		o.cgroupInode = c.CgroupInode
 		copy(o.cgroupName[:maxName], c.CgroupName)

@@ -2,12 +2,24 @@ package launch
 
 import (
 	"fmt"
+	"os"
 	"os/user"
 	"strconv"
 
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
 )
+
+// giveTerminal makes a job's terminal its user's, for programs that look for it
+// by its name. Who may not, or what user is meant, the start itself will say.
+func giveTerminal(s *unit.Spec, tty *os.File) {
+	if !s.PTY || s.UID == "" {
+		return
+	}
+	if c, err := credential(s); err == nil {
+		_ = tty.Chown(int(c.UID), -1)
+	}
+}
 
 // credential is the user that a job runs as, with its groups; nil where none
 // was asked for. Names and numbers are taken as systemd takes User= and

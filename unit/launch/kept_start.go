@@ -94,6 +94,8 @@ func (j *Job) command(s *unit.Spec, io Stdio) (*keeper.Command, []*os.File, erro
 	if s.Stdin == unit.InputInherit {
 		c.Stdin = io.In
 	}
+	c.Terminal = s.PTY
+	giveTerminal(s, io.In)
 	var opened []*os.File
 	switch s.Output {
 	case unit.OutputInherit:

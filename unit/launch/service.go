@@ -104,8 +104,9 @@ func (l *Launcher) service(ctx context.Context, c *dbusclient.Client, s *unit.Sp
 		props = append(props, p...)
 	}
 	svc.Properties = props
+	giveTerminal(s, io.In)
 	if s.Stdin == unit.InputInherit {
-		svc.Stdin = io.In
+		svc.Stdin = io.In // a terminal becomes the controlling one of who gets it as input (systemd 229)
 	}
 	if s.Output == unit.OutputInherit {
 		svc.Stdout, svc.Stderr = io.Out, io.Err

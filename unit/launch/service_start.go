@@ -72,7 +72,8 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 		return fmt.Errorf("cannot await the start of %s: %w", svc.Unit, err)
 	}
 	old, executed := doubtful(u.client.Version()), false
-	if result == "done" && old && refusable(s) {
+	// Its setup drops what was typed meanwhile (reset_terminal_fd()).
+	if result == "done" && old && (refusable(s) || s.PTY) {
 		if executed, err = u.awaitExec(ctx); err != nil {
 			u.abandon()
 			return err
