@@ -41,6 +41,8 @@ func enter(args []string) int {
 				return 1 // it was told to the one who could say it
 			}
 			return 0
+		case launch.FireVerb:
+			return fire(args[2])
 		case launch.RecordVerb:
 			keeper.ReadCaller() // the mask it is started with is the job's
 			if err := store.RecordExit(args[2], os.Getenv, launch.Ended, time.Now()); err != nil {
