@@ -120,11 +120,16 @@ func (t *Trigger) parse() ([]property.Property, error) {
 
 // once is true for a timer that elapses once, and then never again.
 func (t *Trigger) once() bool {
-	if t.Kind != property.Timer || len(t.Properties) != 1 {
-		return false
+	times := 0
+	for _, a := range t.Properties {
+		switch name, _, _ := strings.Cut(a, "="); {
+		case name == "OnActiveSec", name == "OnBootSec", name == "OnStartupSec":
+			times++
+		case strings.HasPrefix(name, "On"):
+			return false
+		}
 	}
-	name, _, _ := strings.Cut(t.Properties[0], "=")
-	return name == "OnActiveSec" || name == "OnBootSec" || name == "OnStartupSec"
+	return t.Kind == property.Timer && times == 1
 }
 
 // triggered is the service, and the file that tells it what to run.
@@ -147,6 +152,7 @@ func (l *Launcher) triggered(ctx context.Context, c *dbusclient.Client, t Trigge
 	svc := &dbusclient.Service{
 		Unit: t.Name + ".service", Description: s.Description, Slice: slice(s), Dir: s.Dir, Umask: &s.Umask, Rlimits: s.Rlimits[:],
 		Output: unit.OutputJournal, Grace: s.Grace + stopMargin, IgnoreFailure: s.IgnoreFailure, Properties: mixed,
+		Leftovers: unit.LeftoversKill,
 	}
 	if svc.Description == "" {
 		svc.Description = describe(s.Command)
