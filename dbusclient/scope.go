@@ -1,6 +1,7 @@
 package dbusclient
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"os"
@@ -29,6 +30,8 @@ type Scope struct {
 	Grace, Timeout time.Duration
 	// KillSignal is the first signal of a stop; 0 is SIGTERM.
 	KillSignal int
+	// JobMode is the mode of the start job; empty is fail.
+	JobMode string
 	// Properties are the user's own. They come last.
 	Properties []property.Property
 }
@@ -68,7 +71,7 @@ func (c *Client) StartScope(ctx context.Context, s Scope) (*Unit, error) {
 		add("KillSignal", int32(s.KillSignal))
 	}
 	p = append(p, s.Properties...)
-	return c.start(ctx, l, u, ref, fds, p, []aux{})
+	return c.start(ctx, l, u, ref, fds, s.JobMode, p, []aux{})
 }
 
 // ReadScope reads what the manager knows of a scope. An error is in
@@ -94,8 +97,8 @@ func (u *Unit) ReadScope(ctx context.Context) Reading {
 
 // start sends a request whose unit is followed already, and awaits its reply.
 // ref says that the request makes a reference.
-func (c *Client) start(ctx context.Context, l *link, u *Unit, ref bool, fds int, props []property.Property, auxes []aux) (*Unit, error) {
-	err := l.sendTo(ctx, sdName, sdPath, sdMgr+".StartTransientUnit", fds, u.name, "fail", props, auxes).wait(&u.job)
+func (c *Client) start(ctx context.Context, l *link, u *Unit, ref bool, fds int, mode string, props []property.Property, auxes []aux) (*Unit, error) {
+	err := l.sendTo(ctx, sdName, sdPath, sdMgr+".StartTransientUnit", fds, u.name, cmp.Or(mode, "fail"), props, auxes).wait(&u.job)
 	if err != nil && !isNoReply(err) {
 		if ref {
 			c.unheld(u, l)

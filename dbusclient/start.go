@@ -26,6 +26,10 @@ type Service struct {
 	Path string
 	Argv []string
 	Dir  string
+	// IgnoreFailure takes a failure of the command for a success.
+	IgnoreFailure bool
+	// JobMode is the mode of the start job; empty is fail.
+	JobMode string
 	// Umask is the file mode creation mask; nil is the manager's.
 	Umask *uint32
 	// EnvironmentFile is read by the manager before it executes; empty is
@@ -125,7 +129,7 @@ func (c *Client) StartService(ctx context.Context, s Service) (*Unit, error) {
 	u := c.unit(s.Unit)
 	l, ref := c.claim(u)
 	props, auxes := s.properties(l, ref)
-	return c.start(ctx, l, u, ref, s.descriptors(), props, auxes)
+	return c.start(ctx, l, u, ref, s.descriptors(), s.JobMode, props, auxes)
 }
 
 func (s *Service) properties(l *link, ref bool) ([]property.Property, []aux) {
@@ -136,7 +140,7 @@ func (s *Service) properties(l *link, ref bool) ([]property.Property, []aux) {
 	add("Description", s.Description)
 	add("Slice", s.Slice)
 	add("Type", serviceType(l.version))
-	add("ExecStart", []execCommand{{s.Path, literal(s.Argv), false}})
+	add("ExecStart", []execCommand{{s.Path, literal(s.Argv), s.IgnoreFailure}})
 	add("WorkingDirectory", s.Dir)
 	add("IgnoreSIGPIPE", false)
 	add("TimeoutStopUSec", usec(s.Grace))

@@ -27,7 +27,7 @@ func (e *NameError) Error() string {
 
 // Hint proposes the way out.
 func (e *NameError) Hint() []string {
-	return []string{`a name has 1 to 200 characters of A-Z a-z 0-9 : _ . - (and \xNN escapes) and does not start with "." or "-"`}
+	return []string{`a name has 1 to 200 characters of A-Z a-z 0-9 : _ . - (and \xNN escapes), may have one "@" among them, and does not start with "." or "-"`}
 }
 
 // Is makes a NameError a usage error.
@@ -57,9 +57,14 @@ func ParseName(s string) (string, error) {
 			return bad("it ends with %s, which is another type of unit", suffix)
 		}
 	}
-	for i := 0; i < len(name); i++ {
+	if at := strings.IndexByte(name, '@'); at == 0 || at == len(name)-1 {
+		return bad("it is that of a template, not of a unit: something is expected on both sides of \"@\"")
+	}
+	for i, at := 0, 0; i < len(name); i++ {
 		switch c := name[i]; {
 		case isNameByte(c):
+		case c == '@' && at == 0:
+			at++ // of an instance (systemd.unit(5))
 		case c == '\\' && i+3 < len(name) && name[i+1] == 'x' && isHex(name[i+2]) && isHex(name[i+3]):
 			i += 3
 		default:
@@ -108,3 +113,52 @@ func cut(s string, n int) string {
 	}
 	return s[:n]
 }
+
+// SliceError says that a name cannot be a slice's. It matches ErrUsage.
+type SliceError struct {
+	Name   string
+	Reason string
+}
+
+func (e *SliceError) Error() string {
+	return fmt.Sprintf("cannot use the slice %q: %s", cut(e.Name, 60), e.Reason)
+}
+
+// Hint proposes the way out.
+func (e *SliceError) Hint() []string {
+	return []string{"a slice's name says where it is, with dashes between: a-b.slice is in a.slice (systemd.slice(5))"}
+}
+
+// Is makes a SliceError a usage error.
+func (e *SliceError) Is(target error) bool { return target == ErrUsage }
+
+// ParseSlice checks a slice's name and returns it as that of its unit: "foo" and
+// "foo.slice" are one. The error is a *SliceError.
+func ParseSlice(s string) (string, error) {
+	name := strings.TrimSuffix(s, ".slice")
+	bad := func(reason string) (string, error) { return "", &SliceError{s, reason} }
+	switch {
+	case name == "-":
+		return "-.slice", nil
+	case name == "":
+		return bad("it is empty")
+	case len(name)+len(".slice") > maxUnitName:
+		return bad("it is too long")
+	case name[0] == '-' || name[len(name)-1] == '-' || strings.Contains(name, "--"):
+		return bad("a part between dashes is empty")
+	}
+	for _, suffix := range append(otherSuffixes[:], ".service") {
+		if strings.HasSuffix(name, suffix) {
+			return bad("it ends with " + suffix + ", which is another type of unit")
+		}
+	}
+	for i := 0; i < len(name); i++ {
+		if c := name[i]; !isNameByte(c) && c != '\\' {
+			return bad("it has the byte " + strconv.Quote(name[i:i+1]))
+		}
+	}
+	return name + ".slice", nil
+}
+
+// maxUnitName is the longest name of a unit in bytes (systemd.unit(5)).
+const maxUnitName = 255

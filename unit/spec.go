@@ -119,11 +119,20 @@ type Spec struct {
 	Manager Manager
 	// Slice is the slice unit; empty is the default of the manager.
 	Slice string
+	// InheritSlice puts the unit into the slice that the caller is in, or with
+	// Slice into that slice below it: see launch.Launcher.Start.
+	InheritSlice bool
 	// Description is shown by systemctl; empty is the command line.
 	Description string
 	// Properties are further unit properties as NAME=VALUE in the syntax of
 	// unit files, in the order given.
 	Properties []string
+	// IgnoreFailure lets the manager take a failure of the command for a
+	// success, as "-" before ExecStart= does. The report says what it was.
+	IgnoreFailure bool
+	// JobMode is what becomes of jobs that the manager has queued already
+	// (systemctl(1), --job-mode=); empty is fail.
+	JobMode string
 	// UID and GID name the user and group to run as; empty is the manager's.
 	UID, GID string
 	// Nice is the scheduling priority from -20 to 19; nil is the manager's.

@@ -24,6 +24,9 @@ func main() {
 // the command line is set up.
 func enter(args []string) int {
 	if !asShell(args[0]) {
+		if len(args) == 3 && args[1] == launch.FireVerb {
+			return fire(args[2]) // it is a command line
+		}
 		if status, entered, err := launch.Enter(args); entered {
 			if err != nil {
 				fmt.Fprintln(os.Stderr, "unitward:", err)

@@ -39,6 +39,7 @@ type jobOptions struct {
 	stdin, output                 string
 	outputMax, onOutputMax        string
 	report                        string
+	systemdOptions
 	// search is the environment in which the command is looked for.
 	search []string
 }
@@ -80,6 +81,7 @@ func (o *jobOptions) register(cmd *cobra.Command, lifetime unit.Lifetime, stdin 
 	f.StringVar(&o.outputMax, "output-max", "64M", "capture at most `BYTES` of each stream: its head and its newest tail")
 	f.StringVar(&o.onOutputMax, "on-output-max", string(unit.OnOutputMaxTruncate), "at that size, `truncate|stop`: drop the middle, or end the job")
 	f.StringVar(&o.report, "report", "", "write the report to `FILE`, or to descriptor N as fd:N")
+	o.systemdOptions.register(f)
 	f.BoolP("pipe", "P", false, "accepted for systemd-run's sake: the caller's streams are passed anyway")
 	f.BoolP("collect", "G", false, "accepted for systemd-run's sake: units are always collected")
 	f.Bool("wait", false, "accepted for systemd-run's sake: run waits, start does not")
@@ -99,10 +101,10 @@ func (o *jobOptions) spec(cmd *cobra.Command, caller keeper.Caller, command []st
 		return nil, &usageError{"cannot " + cmd.Name() + ": no command was given", cmd.UseLine()}
 	}
 	s := &unit.Spec{
-		Command: command, Umask: caller.Umask, Rlimits: caller.Rlimits, Slice: o.slice, Description: o.description,
+		Command: command, Umask: caller.Umask, Rlimits: caller.Rlimits, Description: o.description,
 		Properties: o.properties, UID: o.uid, GID: o.gid, Owner: o.owner, OwnerPID: o.ownerPID.n, Key: o.key, RequireLimits: o.requireLimits,
 	}
-	for _, step := range []func(*unit.Spec) error{o.place, o.times, o.policies, o.limits, o.environment, o.priority} {
+	for _, step := range []func(*unit.Spec) error{o.place, o.times, o.policies, o.manage, o.limits, o.environment, o.expand, o.priority} {
 		if err := step(s); err != nil {
 			return nil, err
 		}
@@ -113,7 +115,11 @@ func (o *jobOptions) spec(cmd *cobra.Command, caller keeper.Caller, command []st
 // place decides name, manager and isolation.
 func (o *jobOptions) place(s *unit.Spec) (err error) {
 	if o.name != "" {
-		if s.Name, err = unit.ParseName(o.name); err != nil {
+		name := o.name
+		if o.scope {
+			name = strings.TrimSuffix(name, ".scope")
+		}
+		if s.Name, err = unit.ParseName(name); err != nil {
 			return err
 		}
 	}
@@ -130,8 +136,13 @@ func (o *jobOptions) place(s *unit.Spec) (err error) {
 		return err
 	}
 	s.CgroupParent = o.cgroupParent
-	if o.slice != "" && !strings.HasSuffix(o.slice, ".slice") {
-		return &usageError{"cannot use --slice " + quote(o.slice) + ": it is not the name of a slice", "a slice unit's name ends with .slice"}
+	if o.slice != "" {
+		if s.Slice, err = unit.ParseSlice(o.slice); err != nil {
+			return err
+		}
+	}
+	if o.appID != "" {
+		return o.application(s)
 	}
 	return nil
 }

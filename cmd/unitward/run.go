@@ -72,10 +72,16 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, p *ptyOptions, args []strin
 		return nil
 	}
 	a.explain(rep, kept)
-	if status := statusOf(rep, kept); status != exitOK {
-		return &statusError{status}
+	status := statusOf(rep, kept)
+	if status == exitOK || s.IgnoreFailure && status != exitUnconfirmed && failed(rep) {
+		return nil
 	}
-	return nil
+	return &statusError{status}
+}
+
+// failed is true for a command that failed by itself, and was not ended.
+func failed(rep unit.Report) bool {
+	return rep.Reason != nil && (*rep.Reason == unit.ReasonFailed || *rep.Reason == unit.ReasonSignaled)
 }
 
 // stay waits for the job. One that another call has started is that call's:

@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) startCommand() *cobra.Command {
-	o := &jobOptions{}
+	o, t := &jobOptions{}, &triggerOptions{}
 	cmd := &cobra.Command{
 		Use:   "start [OPTIONS] [--] COMMAND [ARGUMENT...]",
 		Short: "Start a job in the background and print its name",
@@ -24,12 +24,20 @@ func (a *app) startCommand() *cobra.Command {
 			"The exit status is 0 when the job was started, 123 when it was, or may have been,\n" +
 			"and its name or report could not be given (standard error has the name), 125\n" +
 			"when nothing could be run, 126 when the command cannot be executed and 127 when\n" +
-			"it was not found.",
+			"it was not found.\n\n" +
+			"With an option of a timer, path or socket the job is not started now, but each\n" +
+			"time that this unit says so, and start prints the unit's name.",
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.start(cmd, o, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if t.given() {
+				return a.trigger(cmd, o, t, args)
+			}
+			return a.start(cmd, o, args)
+		},
 	}
 	o.register(cmd, unit.LifetimeDetached, unit.InputNull, unit.OutputCapture)
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "do not print the name")
+	t.register(cmd.Flags())
 	return cmd
 }
 

@@ -106,3 +106,42 @@ func words(value string, how lexing) ([]string, bool) {
 		all = append(all, word)
 	}
 }
+
+// Words splits a variable's value as the manager does where $NAME stands for
+// arguments: at white space, with quotes taken off. A quote that is not closed
+// ends with the text, and a backslash makes what follows it a letter.
+func Words(value string) []string {
+	var all []string
+	s := value
+	for {
+		s = strings.TrimLeft(s, whitespace)
+		if s == "" {
+			return all
+		}
+		var b strings.Builder
+		var quote byte
+		i := 0
+		for ; i < len(s); i++ {
+			c := s[i]
+			switch {
+			case c == '\\':
+				if i++; i < len(s) {
+					b.WriteByte(s[i])
+				}
+				continue
+			case quote != 0 && c == quote:
+				quote = 0
+				continue
+			case quote == 0 && (c == '"' || c == '\''):
+				quote = c
+				continue
+			}
+			if quote == 0 && strings.IndexByte(whitespace, c) >= 0 {
+				break
+			}
+			b.WriteByte(c)
+		}
+		all = append(all, b.String())
+		s = s[min(i, len(s)):]
+	}
+}

@@ -386,7 +386,7 @@ func (t *tracer) pointAt(tid int, p *traced) bool {
 		c := t.calls[tid]
 		delete(t.calls, tid)
 		got := int64(info.args[0]) // rval has its place
-		if c == nil || !c.before && got <= 0 && !(c.name == "waitid" && got == 0) {
+		if c == nil || !c.before && got <= 0 && (c.name != "waitid" || got != 0) {
 			return true
 		}
 		what = "after " + c.name

@@ -90,9 +90,36 @@ func texts(in [][]byte) []string {
 	return out
 }
 
+// Exec makes this process the command of the handover, without a word to
+// anybody. It returns only when it fails, with a *BecomeError.
+func (h *Handover) Exec() error {
+	op, err := become(h)
+	var errno syscall.Errno
+	errors.As(err, &errno)
+	return &BecomeError{op, errno}
+}
+
 // TakeHandover reads a handover and removes its file. It fails for one that is
 // not a private file of this user.
 func TakeHandover(file string) (*Handover, error) {
+	b, err := ReadPrivate(file, true)
+	if err != nil {
+		return nil, err
+	}
+	var h Handover
+	if err := json.Unmarshal(b, &h); err != nil {
+		return nil, err
+	}
+	if len(h.Path) == 0 || len(h.Argv) == 0 {
+		return nil, errors.New("it names no command")
+	}
+	return &h, nil
+}
+
+// ReadPrivate reads a file of at most 16 MiB that only this user can read or
+// write, and removes it where it is taken. It follows no link, and fails for
+// every other file.
+func ReadPrivate(file string, take bool) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -106,8 +133,10 @@ func TakeHandover(file string) (*Handover, error) {
 	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 || !ok || int(st.Uid) != os.Geteuid() {
 		return nil, fmt.Errorf("%s is not a private file of this user", file)
 	}
-	if err := os.Remove(file); err != nil {
-		return nil, err
+	if take {
+		if err := os.Remove(file); err != nil {
+			return nil, err
+		}
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxHandover+1))
 	if err != nil {
@@ -116,12 +145,5 @@ func TakeHandover(file string) (*Handover, error) {
 	if len(b) > maxHandover {
 		return nil, fmt.Errorf("%s has more than %d bytes", file, maxHandover)
 	}
-	var h Handover
-	if err := json.Unmarshal(b, &h); err != nil {
-		return nil, err
-	}
-	if len(h.Path) == 0 || len(h.Argv) == 0 {
-		return nil, errors.New("it names no command")
-	}
-	return &h, nil
+	return b, nil
 }

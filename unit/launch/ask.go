@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/verify"
@@ -85,6 +86,14 @@ func CheckProperties(s *unit.Spec) error {
 	}
 	_, err := property.ParseAll(s.Properties)
 	return err
+}
+
+// fits fails for properties that this manager lacks.
+func fits(assignments []string, c *dbusclient.Client) error {
+	if len(assignments) == 0 {
+		return nil
+	}
+	return property.Supported(assignments, c.Version())
 }
 
 // Locate fills in a spec's directory and executable. dir is where the job is

@@ -296,6 +296,9 @@ func (p *scopePlace) start(ctx context.Context, s *unit.Spec) error {
 			return err
 		}
 	}
+	if err := fits(s.Properties, c); err != nil {
+		return err
+	}
 	props, err := properties(s)
 	if err != nil {
 		return err
@@ -313,7 +316,7 @@ func (p *scopePlace) start(ctx context.Context, s *unit.Spec) error {
 	defer cancel()
 	scope := dbusclient.Scope{
 		Unit: id.Unit, Description: description, Slice: slice(s), PID: id.PID, PIDFD: pidfd,
-		Grace: s.Grace, Timeout: backstop(s.Timeout), KillSignal: s.KillSignal, Properties: props,
+		Grace: s.Grace, Timeout: backstop(s.Timeout), KillSignal: s.KillSignal, JobMode: s.JobMode, Properties: props,
 	}
 	p.unit, err = c.StartScope(ctx, scope)
 	var exists *unit.UnitExistsError

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/verify"
 )
@@ -69,6 +70,15 @@ func (j *Job) try(ctx context.Context, rung string, s *unit.Spec, io Stdio) erro
 	if why := unfit(s, rung); why != "" {
 		return &unit.IsolationError{Isolation: rung, Refused: []unit.Refusal{{What: rung, Why: why}}}
 	}
+	if rung == verify.IsolationScope && len(s.Properties) > 0 {
+		err := property.OfScope(s.Properties)
+		switch {
+		case err != nil && len(s.Isolation) == 1:
+			return err
+		case err != nil:
+			return &unit.IsolationError{Isolation: rung, Refused: []unit.Refusal{{What: rung, Why: err.Error()}}}
+		}
+	}
 	switch rung {
 	case verify.IsolationService:
 		if err := j.l.nice(ctx, s); err != nil {
@@ -108,7 +118,7 @@ func unfit(s *unit.Spec, rung string) string {
 	switch {
 	case len(s.Properties) > 0:
 		return "a unit property was asked for, which needs a manager"
-	case s.Slice != "":
+	case s.Slice != "", s.InheritSlice:
 		return "a slice was asked for, which needs a manager"
 	}
 	return ""

@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/unitward/unitward/dbusclient"
-	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/verify"
@@ -87,21 +86,17 @@ func (l *Launcher) service(ctx context.Context, c *dbusclient.Client, s *unit.Sp
 	svc := dbusclient.Service{
 		Unit: rec.Identity.Unit, Description: s.Description, Slice: slice(s), Output: ownOutput(s),
 		Grace: s.Grace, Timeout: s.Timeout, KillSignal: s.KillSignal, Leftovers: s.Leftovers,
-		UID: s.UID, GID: s.GID, Nice: s.Nice,
+		UID: s.UID, GID: s.GID, Nice: s.Nice, IgnoreFailure: s.IgnoreFailure, JobMode: s.JobMode,
 	}
 	if svc.Description == "" {
 		svc.Description = describe(s.Command)
 	}
-	props, err := property.ParseAll(s.Properties)
-	if err != nil {
+	if err := fits(s.Properties, c); err != nil {
 		return svc, nil, err
 	}
-	for _, lim := range s.Limits {
-		p, err := property.Parse(lim.Name + "=" + lim.Value)
-		if err != nil {
-			return svc, nil, err
-		}
-		props = append(props, p...)
+	props, err := properties(s)
+	if err != nil {
+		return svc, nil, err
 	}
 	svc.Properties = props
 	giveTerminal(s, io.In)

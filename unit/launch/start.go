@@ -40,11 +40,17 @@ const (
 // it is left, but for a *unit.UnknownOutcomeError, after which the job's
 // record stays for `verify`.
 //
-// Other errors: *unit.IsolationError, *unit.NoManagerError, *unit.ExistsError, *unit.UnitExistsError,
+// Other errors: *AskError for a slice that cannot be inherited, *unit.IsolationError, *unit.NoManagerError, *unit.ExistsError, *unit.UnitExistsError,
 // *unit.AccessError, *unit.PropertyError, *unit.LimitsError, *unit.StartError,
 // the errors of package property, and *store.DirError.
 func (l *Launcher) Start(ctx context.Context, s *unit.Spec, io Stdio) (*Job, error) {
 	l.Connect(ctx, s)
+	if s.InheritSlice {
+		var err error
+		if s, err = l.inherit(ctx, s); err != nil {
+			return nil, err
+		}
+	}
 	var key *store.Key
 	if s.Key != "" {
 		var err error
@@ -174,7 +180,7 @@ func (l *Launcher) reclaim(ctx context.Context, name string) error {
 func (l *Launcher) record(s *unit.Spec) *unit.Record {
 	rec := newRecord(s, l.host, l.cfg.UID)
 	if rec.Name == "" {
-		rec.Name = unit.NewName(s.Command[0], random(4))
+		rec.Name = NewName(s.Command[0])
 	}
 	rec.Identity.Nonce, rec.OwnerProcess, rec.Launcher = random(16), l.owner(s), l.self
 	return rec
@@ -247,3 +253,6 @@ func (l *Launcher) owner(s *unit.Spec) unit.Process {
 	p.StartTime, _ = keeper.StartTime(p.PID) // gone already: then it is recognised by nobody
 	return p
 }
+
+// NewName draws a name for a job by its command.
+func NewName(command string) string { return unit.NewName(command, random(4)) }

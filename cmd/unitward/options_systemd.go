@@ -1,0 +1,110 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/verify"
+)
+
+// systemdOptions are options of systemd-run that only name what unitward does
+// anyway, or that are a property of the unit.
+type systemdOptions struct {
+	sliceInherit, sendSIGHUP, ignoreFailure, noBlock bool
+	serviceType, jobMode                             string
+	expandEnvironment                                bool
+	appID, appLauncher                               string
+}
+
+func (o *systemdOptions) register(f *pflag.FlagSet) {
+	f.BoolVar(&o.sliceInherit, "slice-inherit", false, "put the unit in the slice that this command is in, or with --slice below it")
+	f.StringVar(&o.appID, "app-id", "", "name the unit as an instance of the application `ID`, as desktops do, in app.slice")
+	f.StringVar(&o.appLauncher, "launcher", "", "with --app-id: name `NAME` as who launches the application")
+	f.StringVar(&o.serviceType, "service-type", "exec", "wait for what this `TYPE` of service waits for: exec, simple or, with run, oneshot")
+	f.StringVar(&o.jobMode, "job-mode", "fail", "what becomes of jobs that the manager has queued: a `MODE` of systemctl --job-mode")
+	f.BoolVar(&o.expandEnvironment, "expand-environment", false, "replace ${NAME} in the arguments by the job's variables, as systemd does")
+	f.BoolVar(&o.ignoreFailure, "ignore-failure", false, "take a failure of the command for a success")
+	f.BoolVar(&o.sendSIGHUP, "send-sighup", false, "send SIGHUP after the first signal of a stop")
+	f.BoolVar(&o.noBlock, "no-block", false, "accepted for systemd-run's sake by start, which waits for no more than the execution")
+	f.BoolP("remain-after-exit", "r", false, "accepted for systemd-run's sake: the record stays after the end")
+	f.BoolP("verbose", "v", false, "accepted for systemd-run's sake: run passes output on, and logs -f shows it")
+	f.Bool("no-ask-password", false, "accepted for systemd-run's sake: nothing is ever asked")
+}
+
+// jobModes are those of systemctl(1) that leave the job its guard: without
+// dependencies the unit would not end with its owner.
+var jobModes = [...]string{"fail", "replace", "replace-irreversibly", "isolate", "flush", "restart-dependencies", "lenient"}
+
+// manage turns them into parts of the job.
+func (o *jobOptions) manage(s *unit.Spec) error {
+	s.InheritSlice, s.IgnoreFailure = o.sliceInherit, o.ignoreFailure
+	if o.sendSIGHUP {
+		s.Properties = append(slices.Clip(s.Properties), "SendSIGHUP=yes")
+	}
+	if o.jobMode != "fail" {
+		if !slices.Contains(jobModes[:], o.jobMode) {
+			return usage("cannot use --job-mode %s: one of %s is expected", quote(o.jobMode), strings.Join(jobModes[:], ", "))
+		}
+		s.JobMode = o.jobMode
+	}
+	foreground := s.Lifetime == unit.LifetimeCall
+	switch o.serviceType {
+	case "exec", "simple":
+	case "oneshot":
+		if !foreground {
+			return &usageError{"cannot use --service-type oneshot: start does not wait for the end", "use unitward run, or unitward wait after it"}
+		}
+	default:
+		return &usageError{"cannot use --service-type " + quote(o.serviceType) + ": exec, simple or oneshot is expected",
+			"with the others a job could say itself when it has started, or which process is its main one"}
+	}
+	if o.noBlock && foreground {
+		return &usageError{"cannot use --no-block: run waits for the end", "use unitward start"}
+	}
+	if o.appLauncher != "" && o.appID == "" {
+		return &usageError{"cannot use --launcher: no application was named", "add --app-id"}
+	}
+	return nil
+}
+
+// application names the job as an instance of an application.
+func (o *jobOptions) application(s *unit.Spec) (err error) {
+	switch {
+	case o.name != "":
+		return usage("cannot use --app-id and --unit together: both name the unit")
+	case s.Manager != unit.ManagerUser:
+		return &usageError{"cannot use --app-id: the system manager has no applications", "add --user"}
+	case o.sliceInherit:
+		return usage("cannot use --app-id and --slice-inherit together: both choose the slice")
+	}
+	switch scope := slices.Equal(s.Isolation, []string{verify.IsolationScope}); {
+	case scope:
+	case s.Isolation[0] == verify.IsolationService:
+		s.Isolation = []string{verify.IsolationService} // the name tells the types apart
+	default:
+		return usage("cannot use --app-id with --isolation %s: service or scope is expected", quote(o.isolation))
+	}
+	b := make([]byte, 4)
+	rand.Read(b) // never fails (crypto/rand)
+	if s.Name, err = unit.AppName(o.appID, o.appLauncher, hex.EncodeToString(b), s.Isolation[0] == verify.IsolationScope); err != nil {
+		return err
+	}
+	if s.Slice == "" {
+		s.Slice = "app.slice"
+	}
+	return nil
+}
+
+// expand replaces variables in the arguments.
+func (o *jobOptions) expand(s *unit.Spec) error {
+	if o.expandEnvironment {
+		s.Command = append([]string{s.Command[0]}, launch.Expand(s.Command[1:], s.Env)...)
+	}
+	return nil
+}

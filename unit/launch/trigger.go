@@ -1,0 +1,264 @@
+package launch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/dbusclient/property"
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
+)
+
+// Trigger starts a job each time that something happens: a timer elapses, a
+// path changes, somebody connects to a socket.
+type Trigger struct {
+	Kind property.Trigger
+	// Name is that of its units, without a suffix.
+	Name string
+	// Properties are the trigger unit's own as NAME=VALUE, in the syntax of
+	// unit files.
+	Properties []string
+	// Job is the job as far as the service needs it: its manager, slice and
+	// grace, and what it inherits. nil leaves the service NAME.service to be
+	// there already.
+	Job *unit.Spec
+	// Args is the command line of unitward that runs the job once, without the
+	// verb. A job that is given sockets is what the service itself executes
+	// instead, since they go to the service alone.
+	Args []string
+	// Environ is the environment in which Args are taken.
+	Environ []string
+}
+
+// firing is what the triggered service is told, by a file for nobody else to
+// read: it has the job's environment.
+type firing struct {
+	Name string   `json:"name"`
+	Args [][]byte `json:"args,omitempty"`
+	Env  [][]byte `json:"env"`
+	// Once is true where there will be no second run.
+	Once bool `json:"once"`
+	// Command is executed in place of a run of unitward; nil is none.
+	Command *keeper.Handover `json:"command,omitempty"`
+}
+
+// FireVerb takes the file of a firing: see Fire.
+const FireVerb = "_fire"
+
+// stopMargin is what the triggered service is given beyond its job's grace, to
+// stop and prove it.
+const stopMargin = 10 * time.Second
+
+// StartTrigger makes a trigger and the service that it starts, and returns when
+// it is waiting. Each run is a job of its own, whose name is that of the trigger
+// with random digits after it; the service lasts as long as the job. The errors
+// are those of Start that can come before a job exists, and of
+// property.ParseTrigger.
+func (l *Launcher) StartTrigger(ctx context.Context, m unit.Manager, t Trigger) error {
+	props, err := t.parse()
+	if err != nil {
+		return err
+	}
+	c, err := l.connected(ctx, m)
+	if err != nil {
+		return err
+	}
+	if err := property.SupportedTrigger(t.Kind, t.Properties, c.Version()); err != nil {
+		return err
+	}
+	asked := dbusclient.Trigger{Unit: t.Name + "." + string(t.Kind), Properties: props, Description: "start of " + t.Name + ".service"}
+	file := ""
+	if t.Job != nil {
+		if asked.Service, file, err = l.triggered(ctx, c, t); err != nil {
+			return err
+		}
+		asked.Description, asked.JobMode = asked.Service.Description, t.Job.JobMode
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+	defer cancel()
+	u, err := c.StartTrigger(ctx, asked)
+	if err == nil {
+		defer u.Close()
+		var result string
+		if result, err = u.Started(ctx); err == nil && result != "done" && result != "" {
+			err = &unit.StartError{Unit: asked.Unit, Status: statusNoRun, Detail: "its start job ended as " + result,
+				Hints: []string{"the manager's log says why: " + journalOf(m, asked.Unit)}}
+		}
+	}
+	var unknown *unit.UnknownOutcomeError
+	if err != nil && file != "" && !errors.As(err, &unknown) {
+		os.Remove(file)
+	}
+	return err
+}
+
+func (t *Trigger) parse() ([]property.Property, error) {
+	var all []property.Property
+	asked := t.Properties
+	if t.Kind == property.Timer {
+		// It goes when it has elapsed for the last time, so that its name is
+		// free.
+		asked = append([]string{"RemainAfterElapse=no"}, asked...)
+	}
+	for _, a := range asked {
+		ps, err := property.ParseTrigger(t.Kind, a)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ps...)
+	}
+	return all, nil
+}
+
+// once is true for a timer that elapses once, and then never again.
+func (t *Trigger) once() bool {
+	times := 0
+	for _, a := range t.Properties {
+		switch name, _, _ := strings.Cut(a, "="); {
+		case name == "OnActiveSec", name == "OnBootSec", name == "OnStartupSec":
+			times++
+		case strings.HasPrefix(name, "On"):
+			return false
+		}
+	}
+	return t.Kind == property.Timer && times == 1
+}
+
+// triggered is the service, and the file that tells it what to run.
+func (l *Launcher) triggered(ctx context.Context, c *dbusclient.Client, t Trigger) (*dbusclient.Service, string, error) {
+	s := t.Job
+	if err := fits(s.Properties, c); err != nil {
+		return nil, "", err
+	}
+	dir, err := l.runtimeDir()
+	if err != nil {
+		return nil, "", err
+	}
+	l.sweepTriggers(ctx, c, dir)
+	f := firing{Name: t.Name, Env: raw(t.Environ), Once: t.once()}
+	// The job is ended by who runs it, which has the reason.
+	mixed, err := property.Convert("KillMode", "mixed")
+	if err != nil {
+		return nil, "", err
+	}
+	svc := &dbusclient.Service{
+		Unit: t.Name + ".service", Description: s.Description, Slice: slice(s), Dir: s.Dir, Umask: &s.Umask, Rlimits: s.Rlimits[:],
+		Output: unit.OutputJournal, Grace: s.Grace + stopMargin, IgnoreFailure: s.IgnoreFailure, Properties: mixed,
+		Leftovers: unit.LeftoversKill,
+	}
+	if svc.Description == "" {
+		svc.Description = describe(s.Command)
+	}
+	if t.Kind == property.Socket {
+		if s.UID != "" || s.GID != "" {
+			return nil, "", &AskError{"cannot start a job on a socket as another user: who executes it could not read its environment", "leave out --uid and --gid"}
+		}
+		f.Command = keeper.NewHandover(s, s.Env, "")
+		own, err := properties(s)
+		if err != nil {
+			return nil, "", err
+		}
+		svc.Grace, svc.Timeout, svc.KillSignal, svc.Properties = s.Grace, s.Timeout, s.KillSignal, own
+	} else {
+		f.Args = raw(t.Args)
+	}
+	file := triggerFile(dir, t.Name, t.Kind)
+	svc.Path, svc.Argv = l.cfg.Self, []string{l.cfg.Self, FireVerb, file}
+	err = f.write(file)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, "", &unit.UnitExistsError{Unit: t.Name + "." + string(t.Kind), Manager: s.Manager}
+	}
+	return svc, file, err
+}
+
+// Files of triggers are beside those of jobs, and have this between the parts of
+// their name, which no nonce has.
+const triggerMark = ".trigger."
+
+func triggerFile(dir, name string, kind property.Trigger) string {
+	return filepath.Join(dir, name+triggerMark+string(kind))
+}
+
+// sweepTriggers removes the files of triggers that are gone, with their
+// services: no other file can go when systemd drops a timer by itself.
+func (l *Launcher) sweepTriggers(ctx context.Context, c *dbusclient.Client, dir string) {
+	files, _ := filepath.Glob(filepath.Join(dir, "*"+triggerMark+"*"))
+	for _, file := range files {
+		name, kind, _ := strings.Cut(filepath.Base(file), triggerMark)
+		gone := true
+		for _, u := range []string{name + "." + kind, name + ".service"} {
+			loaded, err := c.Loaded(ctx, u)
+			gone = gone && err == nil && !loaded
+		}
+		if gone {
+			os.Remove(file)
+		}
+	}
+}
+
+func (f *firing) write(file string) error {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return fmt.Errorf("cannot write what a trigger runs: %w", err)
+	}
+	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot write what a trigger runs: %w", err)
+	}
+	_, err = out.Write(b)
+	if cerr := out.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		os.Remove(file)
+		return fmt.Errorf("cannot write what a trigger runs: %w", err)
+	}
+	return nil
+}
+
+// Fire reads what a trigger's service is to run: the environment, and the
+// command line of unitward without the verb, or none where the service executes
+// the command itself. Then this process has become that, and Fire returns only
+// if it fails.
+func Fire(file string, listening []string) (env, args []string, err error) {
+	b, err := keeper.ReadPrivate(file, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	var f firing
+	if err := json.Unmarshal(b, &f); err != nil {
+		return nil, nil, err
+	}
+	if f.Once {
+		os.Remove(file)
+	}
+	if f.Command != nil {
+		f.Command.Env = append(f.Command.Env, raw(listening)...)
+		return nil, nil, f.Command.Exec()
+	}
+	for _, kv := range f.Env {
+		env = append(env, string(kv))
+	}
+	name := f.Name[:min(len(f.Name), unit.MaxName-9)] + "-" + random(4)
+	args = []string{"--unit=" + name}
+	for _, a := range f.Args {
+		args = append(args, string(a))
+	}
+	return env, args, nil
+}
+
+// journalOf is the command that shows a unit's log.
+func journalOf(m unit.Manager, name string) string {
+	if m == unit.ManagerUser {
+		return "journalctl --user -u " + name
+	}
+	return "journalctl -u " + name
+}
