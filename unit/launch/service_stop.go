@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/unitward/unitward/fallback/cgroup"
 	"github.com/unitward/unitward/unit"
 )
 
@@ -60,7 +61,8 @@ func (u *service) frozen() bool {
 // what is in the recorded cgroup is the job's all the same.
 func (u *service) kill(ctx context.Context, lk look) string {
 	detail := "cgroup.kill"
-	if u.actable("stop", lk) == nil {
+	asked := u.actable("stop", lk)
+	if asked == nil {
 		// The order matters: a unit that is to stop starts nothing any more.
 		if err := u.unit.Stop(ctx); err != nil {
 			detail = err.Error()
@@ -76,11 +78,37 @@ func (u *service) kill(ctx context.Context, lk look) string {
 		err := u.j.group().Kill()
 		switch {
 		case err == nil:
-		case errors.Is(err, fs.ErrNotExist):
+		case !errors.Is(err, fs.ErrNotExist):
+			detail = err.Error()
+		case asked == nil:
 			detail = "KillUnit all" // gone, or a kernel before 5.14
 		default:
-			detail = err.Error()
+			detail = u.killAlone(ctx)
 		}
 	}
 	return detail
+}
+
+// killAlone is kill for a kernel without cgroup.kill, when the manager cannot be
+// asked.
+func (u *service) killAlone(ctx context.Context) string {
+	h, id := u.j.l.hierarchy(), u.j.rec.Identity
+	if h == nil {
+		return cgroup.ErrNoHierarchy.Error()
+	}
+	raw, err := h.Attach(id.Cgroup, id.CgroupInode)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "the cgroup is gone"
+	}
+	if err != nil {
+		return err.Error()
+	}
+	defer raw.Close()
+	ctx, cancel := context.WithTimeout(ctx, killWait)
+	defer cancel()
+	way, err := raw.Kill(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	return string(way)
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/verify"
 )
@@ -199,9 +200,17 @@ func (j *Job) update(change func(*unit.Record)) error {
 	return nil
 }
 
-// kill ends everything that is left, and waits for the proof.
+// kill ends everything that is left, and waits for the proof. The end of the
+// grace can cut the last look off in the middle, and what was not seen is not
+// acted on: so it looks again.
 func (j *Job) kill(ctx context.Context) (unit.Report, error) {
-	unsaved := j.step("KILL", j.held.kill(ctx, j.last))
+	looked, cancel := context.WithTimeout(ctx, lookWait)
+	lk := j.observe(looked, dbusclient.DepthVerdict)
+	cancel()
+	if lk.v.Confirmed {
+		return j.settle(ctx, lk)
+	}
+	unsaved := j.step("KILL", j.held.kill(ctx, lk))
 	waited, cancel := context.WithTimeout(ctx, killWait)
 	defer cancel()
 	rep, err := j.Wait(waited, FactSettled)
