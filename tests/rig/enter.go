@@ -39,9 +39,9 @@ type Command struct {
 	// the command leads a session of its own: a process group from outside
 	// reads as 0 inside.
 	Terminal bool
-	// Left takes how many processes the command left behind. They are ended
-	// where Left is given, and stay where it is nil.
-	Left *int
+	// Left takes what processes the command left behind, a line each. They are
+	// ended where Left is given, and stay where it is nil.
+	Left *[]string
 }
 
 var entered atomic.Int64
@@ -55,9 +55,8 @@ func (m *Machine) Run(ctx context.Context, c Command) (int, error) {
 	}
 	code, err := m.runIn(ctx, c, cg)
 	if c.Left != nil {
-		left := cg.members()
-		*c.Left = len(left)
-		if len(left) > 0 {
+		*c.Left = describe(cg.members())
+		if len(*c.Left) > 0 {
 			cg.kill()
 		}
 		return code, errors.Join(err, cg.remove())

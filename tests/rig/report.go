@@ -179,7 +179,7 @@ func (r *report) printCounts(w io.Writer) {
 		}
 		lines[i].count = lines[i].count.plus(run.count())
 		lines[i].took += run.Took
-		lines[i].left += run.Left
+		lines[i].left += len(run.Left)
 	}
 	if len(lines) > 0 {
 		fmt.Fprintln(w)

@@ -52,7 +52,7 @@ type testRun struct {
 	Outcomes []Outcome
 	Err      error // why it could not run to its end
 	Took     time.Duration
-	Left     int // processes it left behind
+	Left     []string // the processes that it left behind
 }
 
 // whole is the name of the package's own outcome.

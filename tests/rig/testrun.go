@@ -184,6 +184,9 @@ func runBinary(ctx context.Context, m *Machine, user string, b testBinary, st *s
 		Stdout: conv, Stderr: conv, Left: &r.Left,
 	})
 	r.finish(conv, code, err)
+	for _, p := range r.Left {
+		fmt.Fprintln(log, "left behind:", p)
+	}
 	r.Took = time.Since(start)
 	return r
 }
