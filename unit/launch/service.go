@@ -17,6 +17,16 @@ import (
 // Stdio are the caller's own streams, for a job that inherits them.
 type Stdio struct {
 	In, Out, Err *os.File
+	// Meanwhile is called once where a job begins to be started, for what the
+	// caller has to do anyway: for a service while the manager is at work. nil is
+	// nothing.
+	Meanwhile func()
+}
+
+func (io Stdio) meanwhile() {
+	if io.Meanwhile != nil {
+		io.Meanwhile()
+	}
 }
 
 // handed is what a start leaves in files until it has been taken.
@@ -295,16 +305,16 @@ func describe(command []string) string {
 	var b strings.Builder
 	for i, a := range command {
 		if i > 0 {
-			b.WriteByte(' ')
+			a = " " + a
 		}
 		for _, r := range a {
+			if b.Len() >= maxDescription {
+				return b.String() + "…"
+			}
 			if r < ' ' || r == utf8.RuneError || r == 0x7f {
 				r = '?'
 			}
 			b.WriteRune(r)
-			if b.Len() > maxDescription {
-				return b.String() + "…"
-			}
 		}
 	}
 	return b.String()

@@ -228,6 +228,7 @@ func TestDescribe(t *testing.T) {
 		{[]string{"make", "test"}, "make test"},
 		{[]string{"a\nb", "\x1b[2J", "\xff", "ä", "\x7f"}, "a?b ?[2J ? ä ?"},
 		{[]string{""}, ""},
+		{make([]string, 1000), strings.Repeat(" ", maxDescription) + "…"},
 	} {
 		if got := describe(c.command); got != c.want {
 			t.Errorf("describe(%q) = %q, want %q", c.command, got, c.want)
