@@ -1,6 +1,7 @@
 package dbusclient
 
 import (
+	"context"
 	"encoding/hex"
 	"maps"
 	"slices"
@@ -81,6 +82,32 @@ func (f *follower) ended() *End {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.end
+}
+
+// final is true for the end of a unit that nothing follows.
+func (e *End) final() bool {
+	return e != nil && (e.ActiveState == "inactive" || e.ActiveState == "failed") && (e.SubState == "dead" || e.SubState == "failed")
+}
+
+// awaitEnd is the final end that signals tell of within the time; else nil.
+func (f *follower) awaitEnd(ctx context.Context, most time.Duration) *End {
+	if end := f.ended(); end.final() {
+		return end
+	}
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	for {
+		select {
+		case <-f.wake:
+			if end := f.ended(); end.final() {
+				return end
+			}
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // dates of a unit in microseconds since 1970; 0 is never, or not told.

@@ -1,10 +1,12 @@
 package dbusclient
 
 import (
+	"context"
 	"encoding/hex"
 	"fmt"
 	"iter"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -309,6 +311,53 @@ func TestSignalledEnd(t *testing.T) {
 		if got := f.ended(); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", c.about, got, c.want)
 		}
+	}
+}
+
+// A unit that has begun to end is nearly at its end, but may stay where it is.
+func TestAwaitEnd(t *testing.T) {
+	id := []byte("0123456789abcdef")
+	tell := func(p *pump, active, sub string) {
+		for _, s := range []*dbus.Signal{
+			changedSignal(owner, "a.service", variants("ExecMainCode", int32(1), "ExecMainStatus", int32(3))),
+			signal(owner, unitPath("a.service"), propsIfc+".PropertiesChanged", sdUnit, variants("ActiveState", active, "SubState", sub, "InvocationID", id), []string{}),
+		} {
+			p.deliver(false, propsIfc, "PropertiesChanged", s)
+		}
+	}
+	for _, c := range []struct {
+		active, sub string
+		final       bool
+	}{
+		{"inactive", "dead", true},
+		{"failed", "failed", true},
+		{"active", "exited", false},
+		{"deactivating", "final-sigterm", false},
+		{"activating", "auto-restart", false},
+	} {
+		p, f := newPump(), newFollower("a.service")
+		p.setOwner(owner)
+		p.follow(unitPath("a.service"), f)
+		tell(p, "deactivating", "stop-sigterm")
+		go func() {
+			for len(f.wake) > 0 && t.Context().Err() == nil { // until the first was taken
+				runtime.Gosched()
+			}
+			tell(p, c.active, c.sub)
+		}()
+		most := time.Millisecond
+		if c.final {
+			most = time.Minute
+		}
+		end := f.awaitEnd(t.Context(), most)
+		if got := end != nil; got != c.final || got && (end.ActiveState != c.active || end.Status != 3) {
+			t.Errorf("%s (%s): %+v", c.active, c.sub, end)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if end := newFollower("a.service").awaitEnd(ctx, time.Minute); end != nil {
+		t.Errorf("given up: %+v", end)
 	}
 }
 

@@ -260,14 +260,20 @@ func (u *Unit) Read(ctx context.Context, depth Depth) Reading {
 	return r
 }
 
+// endWait is how long ReadEnded waits for the end of a unit whose main process
+// has ended: nearly always the manager signals the one right after the other
+// (0.1 to 0.5 ms), and to read the unit in between would take longer.
+const endWait = 5 * time.Millisecond
+
 // ReadEnded is Read of DepthVerdict for a unit that has come to its end, as the
 // manager signalled it: what its signals carry is what the same properties read
-// at that moment, and only what they do not carry is asked for. ok is false for
-// a unit of which they told no end. ControlGroup is left empty: whether a
-// process is left has to be seen elsewhere.
+// at that moment, and only what they do not carry is asked for. It waits a few
+// milliseconds for a unit that has begun to end. ok is false for one of which the
+// signals told no end. ControlGroup is left empty: whether a process is left has
+// to be seen elsewhere.
 func (u *Unit) ReadEnded(ctx context.Context) (r Reading, ok bool) {
-	end := u.follower.ended()
-	if end == nil || end.ActiveState != "inactive" && end.ActiveState != "failed" || end.SubState != "dead" && end.SubState != "failed" {
+	end := u.follower.awaitEnd(ctx, endWait)
+	if end == nil {
 		return Reading{}, false
 	}
 	r = Reading{Told: end}

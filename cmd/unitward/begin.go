@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/launch"
@@ -70,8 +71,9 @@ func (a *app) tryBegin(b *begun, s *unit.Spec, o *jobOptions, keys *terminal.Key
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	b.l.Connect(ctx, s)
-	b.sig = catchSignals(a.unseen, s.PTY)
+	b.sig = catchSignals(a.unseen)
 	b.sig.starting(ctx, cancel)
+	io.Meanwhile = sync.OnceFunc(func() { b.sig.catchAll(s.PTY) })
 	b.job, err = b.l.Start(ctx, s, io)
 	if err == nil {
 		return nil

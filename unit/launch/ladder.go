@@ -100,6 +100,7 @@ func (j *Job) try(ctx context.Context, rung string, s *unit.Spec, io Stdio) erro
 			return err
 		}
 	}
+	io.meanwhile()
 	if s.Lifetime == unit.LifetimeOwner && Ended(j.rec.OwnerProcess) {
 		return fmt.Errorf("cannot start %s: its owner, process %d, is not there", j.rec.Name, s.OwnerPID)
 	}

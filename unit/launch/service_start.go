@@ -63,6 +63,8 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	if err != nil {
 		return err
 	}
+	io.meanwhile()
+	u.j.l.hierarchy() // found once, and now there is time for it
 	result, err := u.unit.Started(ctx)
 	if errors.As(err, &unknown) {
 		return err // there is no unit to end
