@@ -72,16 +72,16 @@ func (p *scopePlace) send(ctx context.Context, signal int) (string, error) {
 	if err := p.ours(ctx); err != nil {
 		return "", err
 	}
-	return "KillUnit all", p.unit.Kill(ctx, unit.WhoAll, signal)
+	return killedByManager, p.unit.Kill(ctx, unit.WhoAll, signal)
 }
 
 func (p *scopePlace) kill(ctx context.Context) string {
+	if how, err := p.j.killMembers(ctx); err == nil {
+		return how
+	}
 	how, err := p.send(ctx, sigKill)
 	if err != nil {
-		how = err.Error()
-	}
-	if p.j.rec.Identity.CgroupInode != 0 && p.j.l.hierarchy() != nil && p.j.group().Kill() == nil {
-		how = "cgroup.kill"
+		return err.Error()
 	}
 	return how
 }

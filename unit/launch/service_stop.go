@@ -3,12 +3,10 @@ package launch
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/unitward/unitward/fallback/cgroup"
 	"github.com/unitward/unitward/unit"
 )
 
@@ -29,7 +27,7 @@ func (u *service) terminate(ctx context.Context, signal int, grace time.Duration
 	if errors.As(err, &ended) {
 		err = nil
 	}
-	return "KillUnit all", err
+	return killedByManager, err
 }
 
 // thaw lets a paused job go on, so that it can heed the signal of a stop: one
@@ -56,59 +54,28 @@ func (u *service) frozen() bool {
 	return err == nil && frozen == "1"
 }
 
-// kill ends every member by cgroup.kill, which the manager writes (systemd
-// 250) and so do we. A unit of the name that is not the job's is left alone;
-// what is in the recorded cgroup is the job's all the same.
+// kill ends every member, and asks the manager only where we cannot. A unit of
+// the name that is not the job's is left alone; what is in the recorded cgroup is
+// the job's all the same.
 func (u *service) kill(ctx context.Context, lk look) string {
-	detail := "cgroup.kill"
 	asked := u.actable("stop", lk)
+	var stopped error
 	if asked == nil {
 		// The order matters: a unit that is to stop starts nothing any more.
-		if err := u.unit.Stop(ctx); err != nil {
-			detail = err.Error()
-		}
-		if err := u.unit.Kill(ctx, unit.WhoAll, sigKill); err != nil {
-			var ended *unit.EndedError
-			if !errors.As(err, &ended) {
-				detail = err.Error()
-			}
-		}
+		stopped = u.unit.Stop(ctx)
 	}
-	if u.j.rec.Identity.CgroupInode != 0 {
-		err := u.j.group().Kill()
-		switch {
-		case err == nil:
-		case !errors.Is(err, fs.ErrNotExist):
-			detail = err.Error()
-		case asked == nil:
-			detail = "KillUnit all" // gone, or a kernel before 5.14
-		default:
-			detail = u.killAlone(ctx)
-		}
-	}
-	return detail
-}
-
-// killAlone is kill for a kernel without cgroup.kill, when the manager cannot be
-// asked.
-func (u *service) killAlone(ctx context.Context) string {
-	h, id := u.j.l.hierarchy(), u.j.rec.Identity
-	if h == nil {
-		return cgroup.ErrNoHierarchy.Error()
-	}
-	raw, err := h.Attach(id.Cgroup, id.CgroupInode)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "the cgroup is gone"
-	}
-	if err != nil {
+	detail, err := u.j.killMembers(ctx)
+	switch {
+	case err == nil && stopped != nil:
+		return stopped.Error()
+	case err == nil:
+		return detail
+	case asked != nil:
 		return err.Error()
 	}
-	defer raw.Close()
-	ctx, cancel := context.WithTimeout(ctx, killWait)
-	defer cancel()
-	way, err := raw.Kill(ctx)
-	if err != nil {
+	var ended *unit.EndedError
+	if err := u.unit.Kill(ctx, unit.WhoAll, sigKill); err != nil && !errors.As(err, &ended) {
 		return err.Error()
 	}
-	return string(way)
+	return killedByManager
 }
