@@ -26,6 +26,8 @@ type Job struct {
 	// weak says that weak evidence is to confirm an end.
 	weak bool
 	last look
+	// unsaved is why the record of a started job could not be completed.
+	unsaved error
 	// urged holds at most one word that somebody wants the job to end.
 	urged chan struct{}
 	// tell is called for facts; seenFacts says which of exit and tree were
@@ -98,6 +100,28 @@ func (j *Job) Name() string { return j.rec.Name }
 
 // Joined reports whether Start found the job of its key running.
 func (j *Job) Joined() bool { return j.join }
+
+// Unsaved is a *UnsavedError where the job was started and its record could not
+// be completed; else nil.
+func (j *Job) Unsaved() error { return j.unsaved }
+
+// UnsavedError says that a job runs whose record could not be completed. It is
+// found by what was written down before its start.
+type UnsavedError struct {
+	Name string
+	Err  error
+}
+
+func (e *UnsavedError) Error() string {
+	return fmt.Sprintf("cannot write down that job %s runs: %v", e.Name, e.Err)
+}
+
+func (e *UnsavedError) Unwrap() error { return e.Err }
+
+// Hint proposes the way out.
+func (e *UnsavedError) Hint() []string {
+	return []string{"it goes on, and is found by its name; its exit may be lost unless there is room for it by then"}
+}
 
 // OpenDir opens the job's directory, where its output is (package capture). The
 // caller closes it. The error is a *store.DirError.
