@@ -204,6 +204,8 @@ type Member struct {
 	AgeMS int64 `json:"age_ms,omitempty"`
 	// MemoryBytes is its resident set; 0 is none, or not known.
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
+	// Cgroup is where it is, for a process that has left its unit; else empty.
+	Cgroup string `json:"cgroup,omitempty"`
 }
 
 // Recorded is the exit status as systemd handed it to the job's recorder

@@ -57,6 +57,7 @@ func (a *app) stop(args []string, grace, owner string) error {
 			d = *asked
 		}
 		before := j.Record().Sealed != nil
+		j.SeekLeft()
 		rep, err := j.Stop(ctx, d)
 		if err != nil && !rep.Confirmed {
 			return err

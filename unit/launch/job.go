@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/unitward/unitward/dbusclient"
@@ -28,6 +29,8 @@ type Job struct {
 	last look
 	// unsaved is why the record of a started job could not be completed.
 	unsaved error
+	// seek says that what left the unit is searched for.
+	seek atomic.Bool
 	// urged holds at most one word that somebody wants the job to end.
 	urged chan struct{}
 	// tell is called for facts; seenFacts says which of exit and tree were
@@ -46,6 +49,8 @@ type look struct {
 	v       verify.Verdict
 	reading dbusclient.Reading
 	usage   unit.Usage
+	// left are processes that were seen to have left the unit.
+	left []verify.Member
 	// absent is true when the manager is known not to be there, rather than
 	// slow to answer.
 	absent bool
@@ -259,6 +264,7 @@ func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 		}
 		j.noteSteps(lk)
 	}
+	lk.left = j.leftUnit()
 	rep := j.report(lk)
 	if !lk.v.Confirmed {
 		return rep, nil
@@ -306,6 +312,7 @@ func (j *Job) removeLeft() {
 func (j *Job) report(lk look) unit.Report {
 	rep := j.rec.Report(lk.o, lk.v)
 	rep.Usage = lk.usage
+	rep.LeftUnit = append(rep.LeftUnit, lk.left...)
 	if j.rec.Output == unit.OutputCapture {
 		j.tellStreams(&rep)
 	}
