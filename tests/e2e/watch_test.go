@@ -17,7 +17,6 @@ func TestWaitShowsElapsed(t *testing.T) {
 		s := newSeat(t)
 		p := s.begin(w.cmd("wait", "awaited"))
 		s.shows("waiting for job awaited, 1s\x1b[K")
-		s.shows("waiting for job awaited, 2s\x1b[K")
 		quiet := newSeat(t)
 		q := quiet.begin(w.cmd("wait", "-q", "awaited"))
 		f := w.waiting("awaited")
