@@ -3,9 +3,12 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/unitward/unitward/verify"
 )
 
 // Who waits at a terminal sees for how long, until the job has ended.
@@ -33,6 +36,8 @@ func TestWaitShowsElapsed(t *testing.T) {
 	})
 }
 
+var loads = regexp.MustCompile(`watched  running  [0-9]+s +[0-9]+% +[0-9.]+[KM] +[12] +[01]s ago`)
+
 // list --watch is drawn anew in its place on a terminal, and printed again and
 // again elsewhere.
 func TestListWatch(t *testing.T) {
@@ -58,6 +63,16 @@ func TestListWatch(t *testing.T) {
 					t.Errorf("there is colour: %q", s.shown())
 				}
 			})
+		}
+		if w.isolation == verify.IsolationGroup {
+			// It counts by its processes: a share of a processor, memory, tasks.
+			s := newSeat(t)
+			p := s.begin(w.cmd("list", "--watch"))
+			if !eventually(func() bool { return loads.MatchString(s.shown()) }) {
+				t.Errorf("what it uses is not shown: %q", s.shown())
+			}
+			p.signal(syscall.SIGINT)
+			p.wants(130)
 		}
 		f := w.begin(w.cmd("list", "--watch"))
 		if !eventually(func() bool { return strings.Count(f.said(), "\nwatched ")+strings.Count(f.said(), "NAME ") >= 4 }) {

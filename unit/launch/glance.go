@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/unitward/unitward/fallback/proc"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/verify"
 )
@@ -55,10 +56,13 @@ type Load struct {
 	OutputAt time.Time
 }
 
-// Load reads what a job uses now, as its cgroup and its captured output tell.
+// Load reads what a job uses now, as its cgroup, or its processes where it has
+// none, and its captured output tell.
 func (l *Launcher) Load(rec *unit.Record) Load {
 	var load Load
-	if h, id := l.hierarchy(), rec.Identity; h != nil && id.CgroupInode != 0 && id.Isolation != verify.IsolationGroup {
+	if h, id := l.hierarchy(), rec.Identity; id.Isolation == verify.IsolationGroup {
+		load = l.groupLoad(rec)
+	} else if h != nil && id.CgroupInode != 0 {
 		use := h.Recorded(id.Cgroup, id.CgroupInode).Use()
 		load.CPUNanoseconds, load.MemoryBytes, load.Tasks = use.CPUNanoseconds, use.MemoryBytes, use.Tasks
 	}
@@ -69,6 +73,33 @@ func (l *Launcher) Load(rec *unit.Record) Load {
 		}
 	}
 	return load
+}
+
+// groupLoad adds up what the processes of an owned group use, which are all that
+// descends from its reaper. What is shared between them counts as often.
+func (l *Launcher) groupLoad(rec *unit.Record) Load {
+	j := newJob(l, rec, nil)
+	if j.identity().State != verify.IdentitySame || Ended(rec.Reaper) {
+		return Load{}
+	}
+	var ticks, memory, tasks uint64
+	// The reaper has waited for those that have ended.
+	if s, err := proc.Root.Stat(rec.Reaper.PID); err == nil {
+		ticks = s.CPU
+	}
+	place := &groupPlace{k: &kept{j: j}}
+	for _, d := range place.descendants() {
+		p, err := proc.Root.Open(d.PID)
+		if err != nil {
+			continue
+		}
+		if s, err := p.Stat(); err == nil && s.StartTime == d.StartTime && !s.Ended() {
+			ticks, tasks, memory = ticks+s.CPU, tasks+uint64(max(s.Threads, 0)), memory+uint64(p.Resident())
+		}
+		p.Close()
+	}
+	cpu := uint64(proc.Ticks(ticks))
+	return Load{CPUNanoseconds: &cpu, MemoryBytes: &memory, Tasks: &tasks}
 }
 
 // seenRunning is true for a job whose main process and cgroup are seen to be
