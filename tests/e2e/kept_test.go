@@ -80,6 +80,9 @@ func TestKilledKeepers(t *testing.T) {
 				if !eventually(func() bool { return w.report("status", "alone").get("state") == "unknown" }) {
 					t.Errorf("nobody is left to see its exit, and it is %s", w.report("status", "alone").raw)
 				}
+				if list := w.want(0, "list").out; !strings.Contains(list, "alone  unknown ") {
+					t.Errorf("the list says otherwise: %s", list)
+				}
 				if !zombie(rec.Identity.PID) {
 					touch(t, leave)
 				} else {

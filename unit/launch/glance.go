@@ -17,9 +17,8 @@ type Sight struct {
 	Foreign string
 }
 
-// Glance is Look for a list of many: a job that is seen to run, in the
-// recorded cgroup and by its recorded main process, is reported without asking
-// its manager. It returns nil for a job whose record is not wanted, which is
+// Glance is Look for a list of many: a job that is seen to run is reported
+// without asking its manager, or for its members. It returns nil for a job whose record is not wanted, which is
 // not looked at. The errors are those of Open and Look; Look's come with what
 // was seen nevertheless, if anything was.
 func (l *Launcher) Glance(ctx context.Context, name string, wanted func(*unit.Record) bool) (*Sight, error) {
@@ -102,24 +101,36 @@ func (l *Launcher) groupLoad(rec *unit.Record) Load {
 	return Load{CPUNanoseconds: &cpu, MemoryBytes: &memory, Tasks: &tasks}
 }
 
-// seenRunning is true for a job whose main process and cgroup are seen to be
-// the recorded ones, and to live.
+// seenRunning is true for a job whose main process is seen to be the recorded
+// one, in the recorded cgroup where it has one, and to live, as does who stays
+// with it.
 func (j *Job) seenRunning() (unit.Report, bool) {
-	id := j.rec.Identity
-	begun := id.PID != 0 && id.StartTime != 0
-	if !begun || id.CgroupInode == 0 || j.l.hierarchy() == nil || id.Isolation == verify.IsolationGroup || j.identity().State != verify.IdentitySame ||
+	rec, id := j.rec, j.rec.Identity
+	if id.PID == 0 || id.StartTime == 0 || j.identity().State != verify.IdentitySame ||
 		Ended(unit.Process{PID: id.PID, StartTime: id.StartTime}) {
 		return unit.Report{}, false
 	}
+	if id.Isolation != verify.IsolationService && Ended(rec.Keeper) && Ended(rec.Reaper) {
+		return unit.Report{}, false // its exit will be lost
+	}
 	o := verify.Observation{
-		Name: j.rec.Name, Isolation: id.Isolation, InvocationID: id.InvocationID, Nonce: id.Nonce,
-		At: now(), Identity: j.identity(), Stopping: j.rec.Stop.RequestedAt != nil,
+		Name: rec.Name, Isolation: id.Isolation, InvocationID: id.InvocationID, Nonce: id.Nonce,
+		At: now(), Identity: j.identity(), Stopping: rec.Stop.RequestedAt != nil,
 	}
 	o.Unit.TasksCurrent = verify.TasksUnset
-	if o.Cgroup = j.group().Glance(); o.Cgroup.State != verify.CgroupPopulated {
+	switch {
+	case id.Isolation == verify.IsolationGroup:
+		if id.PIDNamespace != pidNamespace() {
+			return unit.Report{}, false
+		}
+	case id.CgroupInode == 0, j.l.hierarchy() == nil:
 		return unit.Report{}, false
+	default:
+		if o.Cgroup = j.group().Glance(); o.Cgroup.State != verify.CgroupPopulated {
+			return unit.Report{}, false
+		}
 	}
-	return j.rec.Report(o, verify.Judge(o)), true
+	return rec.Report(o, verify.Judge(o)), true
 }
 
 // Orphan reports whether a job's owner, or the process that started it, is
