@@ -224,6 +224,9 @@ type Recorded struct {
 	// OwnerGone is true when the process that the job was to end with was gone
 	// by then.
 	OwnerGone bool
+	// MemoryPeak, in bytes, and TasksPeak are the most that the unit had; nil is
+	// not known. They prove nothing.
+	MemoryPeak, TasksPeak *uint64
 	// At is when the recorder ran.
 	At time.Time
 	// Source names who else handed it over, such as the manager's own signal;

@@ -6,6 +6,7 @@ import (
 
 	"github.com/unitward/unitward/fallback/proc"
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -120,9 +121,11 @@ func (j *Job) seenRunning() (unit.Report, bool) {
 	o.Unit.TasksCurrent = verify.TasksUnset
 	switch {
 	case id.Isolation == verify.IsolationGroup:
-		if id.PIDNamespace != pidNamespace() {
+		main, alive := describeProcess(keeper.Process{PID: id.PID, StartTime: id.StartTime})
+		if !alive || id.PIDNamespace != pidNamespace() {
 			return unit.Report{}, false
 		}
+		o.Group = verify.Group{State: verify.GroupPopulated, PGID: id.PID, Members: []verify.Member{main}}
 	case id.CgroupInode == 0, j.l.hierarchy() == nil:
 		return unit.Report{}, false
 	default:
