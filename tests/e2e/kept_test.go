@@ -159,6 +159,29 @@ func TestTerminalKilled(t *testing.T) {
 	})
 }
 
+// Case 20: a started job outlives its launcher, its shell and its terminal.
+func TestOutlivesTerminal(t *testing.T) {
+	in(t, all, func(t *testing.T, w *ward) {
+		dir := t.TempDir()
+		up, leave := filepath.Join(dir, "up"), filepath.Join(dir, "leave")
+		start := w.cmd("start", "-u", "outlives", "--", "sh", "-c", until(up, leave, 6))
+		login := exec.Command("sh", append([]string{"-c", `"$@"; echo started; exec cat`, "login"}, start.Args...)...)
+		login.Env, login.Dir = start.Env, start.Dir
+		s := newSeat(t)
+		p := s.begin(login)
+		s.shows("outlives\r\nstarted\r\n")
+		exists(t, up)
+		p.signal(syscall.SIGKILL)
+		p.wants(128 + int(syscall.SIGKILL))
+		s.slave.Close()
+		s.master.Close() // hangs up
+		w.report("status", "outlives").has("state=running", "exit.known=false")
+		w.want(124, "wait", "--timeout", "300ms", "outlives")
+		touch(t, leave)
+		w.want(6, "wait", "--timeout", "15s", "outlives")
+	})
+}
+
 // Two stops at once end a job once, and both say so.
 func TestTwoStops(t *testing.T) {
 	in(t, all, func(t *testing.T, w *ward) {
