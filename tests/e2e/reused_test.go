@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/verify"
 )
@@ -101,8 +103,14 @@ func TestReusedPID(t *testing.T) {
 // atNumber starts a command as the process of a number, which is free.
 func atNumber(t *testing.T, pid int, argv ...string) []string {
 	t.Helper()
+	// The machine's own cannot be written to.
+	proc := t.TempDir()
+	if err := unix.Mount("proc", proc, "proc", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(proc, unix.MNT_DETACH)
 	for range 100 {
-		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", fmt.Appendf(nil, "%d", pid-1), 0); err != nil {
+		if err := os.WriteFile(proc+"/sys/kernel/ns_last_pid", fmt.Appendf(nil, "%d", pid-1), 0); err != nil {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(argv[0], argv[1:]...)

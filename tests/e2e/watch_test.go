@@ -25,8 +25,8 @@ func TestWaitShowsElapsed(t *testing.T) {
 		f := w.waiting("awaited")
 		touch(t, leave)
 		p.wants(6)
-		if shown := s.shown(); !strings.HasSuffix(shown, "\r\x1b[K") {
-			t.Errorf("it does not take its line away: %q", shown)
+		if !eventually(func() bool { return strings.HasSuffix(s.shown(), "\x1b[K\r\x1b[K") }) {
+			t.Errorf("it does not take its line away: %q", s.shown())
 		}
 		q.wants(6)
 		f.wantStatus(6)
