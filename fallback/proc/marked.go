@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"slices"
 	"time"
 
 	"github.com/unitward/unitward/verify"
@@ -15,6 +16,9 @@ type Mark struct {
 	Since uint64
 	// Cgroup is the job's own. What is there, or below, has not left it.
 	Cgroup string
+	// PID is the job's main process: what comes of it mostly has a number soon
+	// after it, and is looked at first.
+	PID int
 }
 
 const (
@@ -35,6 +39,9 @@ func (d Dir) Left(m Mark, within time.Duration) []verify.Member {
 	if err != nil {
 		return nil
 	}
+	slices.Sort(pids)
+	first, _ := slices.BinarySearch(pids, m.PID)
+	pids = slices.Concat(pids[first:], pids[:first])
 	var found []verify.Member
 	for began, i := time.Now(), 0; i < min(len(pids), maxSearched) && len(found) < maxMarked && time.Since(began) < within; i++ {
 		if left, ok := d.left(pids[i], m); ok {

@@ -46,12 +46,13 @@ func TestLeft(t *testing.T) {
 		within time.Duration
 		want   bool
 	}{
-		{"in another cgroup", Mark{mark, s.StartTime, another}, time.Minute, true},
-		{"in its own", Mark{mark, s.StartTime, here}, time.Minute, false},
-		{"below its own", Mark{mark, s.StartTime, "/"}, time.Minute, false},
-		{"older than the job", Mark{mark, s.StartTime + 1, another}, time.Minute, false},
-		{"another's mark", Mark{mark + "x", s.StartTime, another}, time.Minute, false},
-		{"no time", Mark{mark, s.StartTime, another}, 0, false},
+		{"in another cgroup", Mark{mark, s.StartTime, another, s.PID}, time.Minute, true},
+		{"after others", Mark{mark, s.StartTime, another, s.PID + 1}, time.Minute, true},
+		{"in its own", Mark{mark, s.StartTime, here, 1}, time.Minute, false},
+		{"below its own", Mark{mark, s.StartTime, "/", s.PID}, time.Minute, false},
+		{"older than the job", Mark{mark, s.StartTime + 1, another, s.PID}, time.Minute, false},
+		{"another's mark", Mark{mark + "x", s.StartTime, another, s.PID}, time.Minute, false},
+		{"no time", Mark{mark, s.StartTime, another, s.PID}, 0, false},
 	} {
 		if got := Root.Left(c.mark, c.within); has(got) != c.want {
 			t.Errorf("%s: %+v", c.name, got)

@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"time"
+
 	"github.com/unitward/unitward/fallback/proc"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
@@ -31,8 +33,13 @@ func (j *Job) leftUnit() []verify.Member {
 	if !j.seek.Load() {
 		return nil
 	}
-	return proc.Root.Left(proc.Mark{Assignment: unit.JobVariable + "=" + j.rec.Name, Since: id.StartTime, Cgroup: id.Cgroup}, verify.QueryTimeout)
+	return proc.Root.Left(proc.Mark{Assignment: unit.JobVariable + "=" + j.rec.Name, Since: id.StartTime, Cgroup: id.Cgroup, PID: id.PID}, seekWithin)
 }
+
+// seekWithin bounds the search for what left a unit. It is enough for some
+// hundreds of processes, and nobody waits for it for long where there are
+// thousands.
+const seekWithin = 20 * time.Millisecond
 
 // outside are the descendants of a reaper that are not in a cgroup.
 func outside(reaper int, cgroup string) []verify.Member {
