@@ -135,6 +135,19 @@ func (e *UnknownOutcomeError) Hint() []string {
 	return []string{"look at it with: unitward verify " + e.Job}
 }
 
+// RecordLostError says that a job was started and ended again, because its
+// record was gone by then: nobody could have found it.
+type RecordLostError struct {
+	Name string
+	Err  error
+}
+
+func (e *RecordLostError) Error() string {
+	return fmt.Sprintf("cannot keep job %s, which ran and was ended again: %v", e.Name, e.Err)
+}
+
+func (e *RecordLostError) Unwrap() error { return e.Err }
+
 // PropertyError says that the manager refused a property of the unit.
 type PropertyError struct {
 	Unit    string

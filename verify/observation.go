@@ -204,6 +204,8 @@ type Member struct {
 	AgeMS int64 `json:"age_ms,omitempty"`
 	// MemoryBytes is its resident set; 0 is none, or not known.
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
+	// Cgroup is where it is, for a process that has left its unit; else empty.
+	Cgroup string `json:"cgroup,omitempty"`
 }
 
 // Recorded is the exit status as systemd handed it to the job's recorder
@@ -222,6 +224,9 @@ type Recorded struct {
 	// OwnerGone is true when the process that the job was to end with was gone
 	// by then.
 	OwnerGone bool
+	// MemoryPeak, in bytes, and TasksPeak are the most that the unit had; nil is
+	// not known. They prove nothing.
+	MemoryPeak, TasksPeak *uint64
 	// At is when the recorder ran.
 	At time.Time
 	// Source names who else handed it over, such as the manager's own signal;

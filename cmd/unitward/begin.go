@@ -46,6 +46,7 @@ func (a *app) begin(s *unit.Spec, o *jobOptions, sink reportSink, keys *terminal
 	b := &begun{}
 	err := a.tryBegin(b, s, o, keys)
 	if err == nil {
+		a.warn(b.job.Unsaved())
 		return b, nil
 	}
 	if werr := sink.failure(b.l, s, err); werr != nil {
@@ -97,6 +98,10 @@ func (e *abortedError) Error() string {
 func (s reportSink) failure(l *launch.Launcher, spec *unit.Spec, err error) error {
 	if s.f == nil {
 		return nil
+	}
+	var lost *unit.RecordLostError
+	if errors.As(err, &lost) {
+		return nil // it ran, and there is nothing left to tell of it
 	}
 	var unknown *unit.UnknownOutcomeError
 	if !errors.As(err, &unknown) {

@@ -86,7 +86,8 @@ func objectOf(err error) errorObject {
 		code = start.Status
 	}
 	var unknown *unit.UnknownOutcomeError
-	if errors.As(err, &unknown) {
+	var lost *unit.RecordLostError
+	if errors.As(err, &unknown) || errors.As(err, &lost) {
 		code = exitUnconfirmed // 125 would say that nothing ran
 	}
 	return errorObject{errorBody{Message: err.Error(), Hints: hints(err), Status: code}}

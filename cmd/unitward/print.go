@@ -44,6 +44,19 @@ func memberList(ms []verify.Member) string {
 	return b.String()
 }
 
+// leftLines names the processes that were seen to leave the unit, a line each.
+func leftLines(before string, r unit.Report) string {
+	var b strings.Builder
+	for i, m := range r.LeftUnit {
+		if i == 8 {
+			fmt.Fprintf(&b, "%s%d more\n", before, len(r.LeftUnit)-i)
+			break
+		}
+		fmt.Fprintf(&b, "%s%d (%s) is in %s\n", before, m.PID, commandLine([]string{m.Command}, 60), m.Cgroup)
+	}
+	return b.String()
+}
+
 func printMissing(w io.Writer, r unit.Report) {
 	for _, m := range r.Missing {
 		fmt.Fprintf(w, "  missing %s: %s said %s\n", m.What, m.Looked, m.Said)
@@ -113,6 +126,7 @@ func printReport(w io.Writer, r unit.Report, foreign string, separate bool) erro
 	} else {
 		line("tree", "%s%s", r.Tree.Source, memberList(r.Tree.Members))
 	}
+	b.WriteString(leftLines(fmt.Sprintf("%10s  ", "left"), r))
 	for _, l := range r.Limits {
 		held := "not applied"
 		if l.Applied {

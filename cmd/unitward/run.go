@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -54,7 +55,9 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, p *ptyOptions, args []strin
 	// From here on the job has run, whatever else goes wrong: its code comes
 	// back, and 125 would say that nothing ran.
 	a.warn(b.tty.begin())
+	seek := time.AfterFunc(seekAfter, b.job.SeekLeft)
 	rep, err := a.stay(b, s)
+	seek.Stop()
 	if b.tty != nil {
 		b.sig.untilSignal(b.tty.end)
 	}
@@ -78,6 +81,10 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, p *ptyOptions, args []strin
 	}
 	return &statusError{status}
 }
+
+// seekAfter is how long a job runs before it is worth a search for what left its
+// unit.
+const seekAfter = time.Second
 
 // failed is true for a command that failed by itself, and was not ended.
 func failed(rep unit.Report) bool {

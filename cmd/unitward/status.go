@@ -22,6 +22,7 @@ func (a *app) statusCommand() *cobra.Command {
 func (a *app) status(args []string) error {
 	shown := 0
 	return a.each(args, func(ctx context.Context, _ *jobs, j *launch.Job) error {
+		j.SeekLeft()
 		rep, err := j.Look(ctx)
 		if !looked(rep) {
 			return err

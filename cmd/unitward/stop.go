@@ -13,23 +13,33 @@ import (
 )
 
 func (a *app) stopCommand() *cobra.Command {
-	var grace string
+	var grace, owner string
 	cmd := &cobra.Command{
-		Use:   "stop [OPTIONS] NAME...",
+		Use:   "stop [OPTIONS] NAME... | --owner LABEL",
 		Short: "End jobs, all of each, and prove it",
 		Long: "stop sends TERM to every process of a job, waits for the grace, sends KILL to the\n" +
 			"whole unit, and returns when it is proven that nothing is left: with 0, or with\n" +
-			"123 when the proof is missing. A job that had already ended says so.",
-		Args:              names,
+			"123 when the proof is missing. A job that had already ended says so. With --owner\n" +
+			"it ends every job of an owner, and says of which the end is not proven.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if owner == "" {
+				return names(cmd, args)
+			}
+			if len(args) > 0 {
+				return usage("cannot stop %s: --owner names the jobs", quote(args[0]))
+			}
+			return nil
+		},
 		ValidArgsFunction: a.completeNames,
 	}
 	cmd.Flags().StringVar(&grace, "grace", "", "wait `TIME` between TERM and KILL (default: the job's own)")
+	cmd.Flags().StringVar(&owner, "owner", "", "end all jobs with this owner's `LABEL`")
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "print nothing but errors")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.stop(args, grace) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.stop(args, grace, owner) }
 	return cmd
 }
 
-func (a *app) stop(args []string, grace string) error {
+func (a *app) stop(args []string, grace, owner string) error {
 	var asked *time.Duration
 	if grace != "" {
 		d, err := duration("grace", grace)
@@ -38,12 +48,16 @@ func (a *app) stop(args []string, grace string) error {
 		}
 		asked = &d
 	}
+	if owner != "" {
+		return a.stopOwner(owner, asked)
+	}
 	return a.each(args, func(ctx context.Context, js *jobs, j *launch.Job) error {
 		d := j.Record().Grace
 		if asked != nil {
 			d = *asked
 		}
 		before := j.Record().Sealed != nil
+		j.SeekLeft()
 		rep, err := j.Stop(ctx, d)
 		if err != nil && !rep.Confirmed {
 			return err

@@ -60,6 +60,7 @@ func (a *app) verify(arg string, weak bool) error {
 		return err
 	}
 	defer j.Close()
+	j.SeekLeft()
 	rep, err := j.Verify(ctx, weak)
 	if !looked(rep) {
 		return err
@@ -70,7 +71,7 @@ func (a *app) verify(arg string, weak bool) error {
 	case a.json:
 		err = printJSON(a.Out, rep)
 	case rep.Confirmed:
-		_, err = fmt.Fprintf(a.Out, "%s: confirmed: %s%s\n  exit: %s\n  tree: %s\n", rep.Name, result(rep), grade(rep), rep.Exit.Source, rep.Tree.Source)
+		_, err = fmt.Fprintf(a.Out, "%s: confirmed: %s%s\n  exit: %s\n  tree: %s\n%s", rep.Name, result(rep), grade(rep), rep.Exit.Source, rep.Tree.Source, leftLines("  left: ", rep))
 	default:
 		fmt.Fprintf(a.Out, "%s: not confirmed: %s\n", rep.Name, rep.State)
 		printMissing(a.Out, rep)

@@ -58,6 +58,7 @@ func (a *app) wait(args []string, fact launch.Fact, timeout string) error {
 }
 
 func (a *app) waitOne(ctx context.Context, js *jobs, j *launch.Job, fact launch.Fact) error {
+	j.SeekLeft()
 	late := ctx.Err() != nil // another job took all the time
 	var rep unit.Report
 	var err error

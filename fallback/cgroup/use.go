@@ -23,6 +23,12 @@ func (g *Group) Use() Use {
 	}
 }
 
+// Peaks reads memory.peak (Linux 5.19) and pids.peak (6.1): the most that the
+// cgroup, and those below it, have had. What is not counted is nil.
+func (g *Group) Peaks() (memory, tasks *uint64) {
+	return g.number("memory.peak"), g.number("pids.peak")
+}
+
 func (g *Group) number(file string) *uint64 {
 	s, err := g.File(file)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -31,7 +32,7 @@ func Describe(pid int) (m verify.Member, ok bool) {
 
 // Member describes the process whose stat is s for a report.
 func (p *Process) Member(s Stat) verify.Member {
-	m := verify.Member{PID: s.PID, State: string(p.state(s)), Command: p.command(), AgeMS: age(s.StartTime), MemoryBytes: p.resident()}
+	m := verify.Member{PID: s.PID, State: string(p.state(s)), Command: p.command(), AgeMS: age(s.StartTime), MemoryBytes: p.Resident()}
 	if m.Command == "" {
 		m.Command = "[" + s.Comm + "]"
 	}
@@ -82,9 +83,12 @@ func age(started uint64) int64 {
 	return max(now.Nano()/1e6-int64(started)*(1000/ticks), 0)
 }
 
-// resident is the resident set in bytes (proc_pid_statm(5)); 0 when that is
+// Ticks is a number of clock ticks as a time.
+func Ticks(n uint64) time.Duration { return time.Duration(n) * (time.Second / ticks) }
+
+// Resident is the resident set in bytes (proc_pid_statm(5)); 0 when that is
 // not to be had.
-func (p *Process) resident() int64 {
+func (p *Process) Resident() int64 {
 	b, err := p.read("statm", maxCommand)
 	if err != nil {
 		return 0

@@ -18,11 +18,12 @@ import (
 func rest() string {
 	f := strings.Fields(strings.Repeat("0 ", 49))
 	f[0], f[1], f[2], f[16], f[18], f[47] = "1", "2", "3", "4", "5", "6"
+	f[10], f[11], f[12], f[13] = "10", "20", "30", "40"
 	return strings.Join(f, " ")
 }
 
 func TestParseStat(t *testing.T) {
-	want := Stat{PID: 7, State: 'S', PPID: 1, PGID: 2, Session: 3, Threads: 4, StartTime: 5, EnvEnd: 6}
+	want := Stat{PID: 7, State: 'S', PPID: 1, PGID: 2, Session: 3, Threads: 4, CPU: 100, StartTime: 5, EnvEnd: 6}
 	for _, comm := range []string{"sh", "", "a b", ") R 0 0", "((", "))", "x\ny", "\xff"} {
 		want.Comm = comm
 		got, err := ParseStat("7 (" + comm + ") S " + rest() + "\n")

@@ -22,6 +22,9 @@ type Stat struct {
 	PGID, Session int
 	// Threads counts those that have not ended, and the leading one.
 	Threads int
+	// CPU is its user and system time and that of the children that it has
+	// waited for, in clock ticks.
+	CPU uint64
 	// StartTime is in clock ticks since boot.
 	StartTime uint64
 	// EnvEnd is the address where the environment ends; 0 while a process
@@ -62,6 +65,7 @@ const (
 	fieldPPID      = 4 - 3
 	fieldPGID      = 5 - 3
 	fieldSession   = 6 - 3
+	fieldCPU       = 14 - 3 // utime, stime, cutime and cstime
 	fieldThreads   = 20 - 3
 	fieldStartTime = 22 - 3
 	fieldEnvEnd    = 51 - 3
@@ -85,6 +89,11 @@ func ParseStat(stat string) (Stat, error) {
 		integer(&s.PPID, fields[fieldPPID]) && integer(&s.PGID, fields[fieldPGID]) &&
 		integer(&s.Session, fields[fieldSession]) && integer(&s.Threads, fields[fieldThreads]) &&
 		number(&s.StartTime, fields[fieldStartTime]) && number(&s.EnvEnd, fields[fieldEnvEnd])
+	for _, text := range fields[fieldCPU : fieldCPU+4] {
+		var ticks uint64
+		ok = ok && number(&ticks, text)
+		s.CPU += ticks
+	}
 	if !ok {
 		return bad()
 	}

@@ -75,25 +75,35 @@ func manyIn(unitward, manager, isolation, label string) (err error) {
 	return nil
 }
 
+// timing is how long a command takes: medians.
+type timing struct {
+	elapsed   time.Duration
+	processor time.Duration // user and system time; what others do counts less in it
+}
+
+func (t timing) String() string {
+	return fmt.Sprintf("%6.1f ms (processor %5.1f)", ms(t.elapsed), ms(t.processor))
+}
+
 // costs are those of a crowd of one size.
 type costs struct {
 	jobs         int
 	added        int
 	took         time.Duration // to start those that were added
-	list, status time.Duration // medians
+	list, status timing
 	keeper       int           // KiB of what stays with a job
 	idle         time.Duration // processor time of all that stay, in idleFor
 }
 
 // row says what a job more costs beside the size before.
 func (c *costs) row(before *costs) string {
-	s := fmt.Sprintf("%5d jobs  start %4.0f/s  list %6.1f ms, at most %d: %s  status %5.1f ms  memory %.2f MiB a job  idle %.2f %% of a processor",
-		c.jobs, float64(c.added)/c.took.Seconds(), ms(c.list), mostList.Milliseconds(), verdict(c.list <= mostList), ms(c.status), mib(c.keeper),
+	s := fmt.Sprintf("%5d jobs  start %4.0f/s  list %s, at most %d: %s  status %s  memory %.2f MiB a job  idle %.2f %% of a processor",
+		c.jobs, float64(c.added)/c.took.Seconds(), c.list, mostList.Milliseconds(), verdict(c.list.elapsed <= mostList), c.status, mib(c.keeper),
 		100*c.idle.Seconds()/idleFor.Seconds())
 	if before != nil && before.jobs >= 100 {
 		each := func(c *costs) float64 { return float64(c.took) / float64(c.added) }
-		perJob := func(c *costs) float64 { return float64(c.list) / float64(c.jobs) }
-		s += fmt.Sprintf("  for each job, to %d: start %.2f, list %.2f", before.jobs, each(c)/each(before), perJob(c)/perJob(before))
+		perJob := func(c *costs) float64 { return float64(c.list.processor) / float64(c.jobs) }
+		s += fmt.Sprintf("  for each job, to %d: start %.2f, processor of list %.2f", before.jobs, each(c)/each(before), perJob(c)/perJob(before))
 	}
 	return s
 }
@@ -162,26 +172,33 @@ func (c *crowd) start(size int) error {
 }
 
 func (c *crowd) do(args ...string) (string, error) {
+	out, _, err := c.used(args...)
+	return out, err
+}
+
+// used is do with the processor time that it took.
+func (c *crowd) used(args ...string) (string, time.Duration, error) {
 	cmd := exec.Command(c.unitward, append([]string{"--state-dir", filepath.Join(c.dir, "state")}, args...)...)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%v: %w: %.2000s", args, err, said.String())
+		return "", 0, fmt.Errorf("%v: %w: %.2000s", args, err, said.String())
 	}
-	return out.String(), nil
+	return out.String(), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 }
 
 // median is how long a command takes, of five times.
-func (c *crowd) median(args ...string) (time.Duration, error) {
-	var took []time.Duration
+func (c *crowd) median(args ...string) (timing, error) {
+	var elapsed, processor []time.Duration
 	for range 5 {
 		began := time.Now()
-		if _, err := c.do(args...); err != nil {
-			return 0, err
+		_, used, err := c.used(args...)
+		if err != nil {
+			return timing{}, err
 		}
-		took = append(took, time.Since(began))
+		elapsed, processor = append(elapsed, time.Since(began)), append(processor, used)
 	}
-	return quantile(took, 50), nil
+	return timing{quantile(elapsed, 50), quantile(processor, 50)}, nil
 }
 
 // keepers are the processes that stay with each job: the parent of its main

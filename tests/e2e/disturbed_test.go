@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/unitward/unitward/verify"
 )
 
 // disturbances are what a manager and its bus go through.
@@ -59,22 +61,35 @@ func settleDown(t testing.TB) {
 	}
 }
 
-// Case 31: what has ended is known, whatever happens before anybody asks.
+// Case 31: what has ended is known, in every isolation, whatever happens before
+// anybody asks.
 func TestDisturbedAfterEnd(t *testing.T) {
 	for _, d := range disturbances {
 		t.Run(d.name, func(t *testing.T) {
-			w := newWard(t)
+			newWard(t)
 			t.Cleanup(func() { settleDown(t) })
-			done := filepath.Join(t.TempDir(), "done")
-			w.want(0, "start", "-u", "asked-late", "--", "sh", "-c", "touch "+done+"; exit 7")
-			exists(t, done)
-			// Nobody of unitward looks, which would seal the answer.
-			if left := ""; !eventually(func() bool { left = loadedUnits("asked-late*"); return left == "" }) {
+			var wards []*ward
+			for _, isolation := range all {
+				if isolation == verify.IsolationCgroup && os.Geteuid() != 0 {
+					continue // here no cgroup is the user's
+				}
+				w := newWardIn(t, isolation)
+				wards = append(wards, w)
+				done := filepath.Join(t.TempDir(), "done")
+				w.want(0, "start", "-u", "late-"+isolation, "--", "sh", "-c", "touch "+done+"; exit 7")
+				exists(t, done)
+			}
+			// Nobody of unitward looks, which would seal the answer; keepers of
+			// their own do.
+			if left := ""; !eventually(func() bool { left = loadedUnits("late-*"); return left == "" }) {
 				t.Fatalf("it does not end: %s", left)
 			}
 			d.do(t)
-			w.report("status", "asked-late").has("state=settled", "confirmed=true", "reason=failed", "exit.code=7", "tree.empty=true")
-			w.want(7, "wait", "asked-late")
+			for _, w := range wards {
+				name := "late-" + w.isolation
+				w.report("status", name).has("state=settled", "confirmed=true", "reason=failed", "exit.code=7", "tree.empty=true", "isolation="+w.isolation)
+				w.want(7, "wait", name)
+			}
 		})
 	}
 }

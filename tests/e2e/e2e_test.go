@@ -92,6 +92,8 @@ func scripts(t *testing.T, dir string, w *ward) {
 				return systemdVersion() >= want, err
 			}
 			switch cond {
+			case "journal":
+				return journal(), nil
 			case "root":
 				return os.Geteuid() == 0, nil
 			case "service", "scope", "cgroup", "group":

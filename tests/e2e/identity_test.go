@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/unitward/unitward/verify"
 )
@@ -314,22 +313,36 @@ func TestKillAll(t *testing.T) {
 	})
 }
 
-// A unit that has the wanted name is not harmed by a start that fails.
+// Case 39: a unit that has the wanted name is not harmed by a start that fails.
 func TestForeignUnitStays(t *testing.T) {
-	w := newWard(t)
-	unit := "foreign-stays.service"
-	t.Cleanup(func() { exec.Command("systemctl", manager(), "stop", unit).Run() })
-	other := []string{sleepPath(t), "1389"}
-	shell(t, append([]string{"systemd-run", manager(), "-q", "--unit", unit, "--collect"}, other...)...)
-	pid := alive(t, other...)
-	for _, verb := range []string{"start", "run"} {
-		a := w.want(125, verb, "-u", "foreign-stays", "--", "true")
-		if !strings.Contains(a.err, "already has a unit of that name") {
-			t.Errorf("unexpected: %s", a)
+	in(t, []string{verify.IsolationService, verify.IsolationScope}, func(t *testing.T, w *ward) {
+		unit := "foreign-stays." + w.isolation
+		t.Cleanup(func() { exec.Command("systemctl", manager(), "stop", unit).Run() })
+		other := []string{sleepPath(t), "1389"}
+		argv := append([]string{manager(), "-q", "--unit", unit, "--collect"}, other...)
+		if w.isolation == verify.IsolationScope {
+			argv = append([]string{manager(), "-q", "--scope", "--unit", unit, "--collect"}, other...)
+			cmd := exec.Command("systemd-run", argv...)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+		} else {
+			shell(t, append([]string{"systemd-run"}, argv...)...)
 		}
-	}
-	time.Sleep(100 * time.Millisecond)
-	if got := processes(other); !slices.Equal(got, []int{pid}) {
-		t.Errorf("the other unit's process is %v, was %d", got, pid)
-	}
+		pid := alive(t, other...)
+		for _, verb := range []string{"start", "run"} {
+			a := w.want(125, verb, "-u", "foreign-stays", "--", "true")
+			if !strings.Contains(a.err, "already has a unit of that name") {
+				t.Errorf("unexpected: %s", a)
+			}
+		}
+		w.do("stop", "foreign-stays")
+		if got := processes(other); !slices.Equal(got, []int{pid}) {
+			t.Errorf("the other unit's process is %v, was %d", got, pid)
+		}
+		if state := strings.TrimSpace(shell(t, "systemctl", manager(), "show", "-p", "ActiveState", "--value", unit)); state != "active" {
+			t.Errorf("the other unit is %s", state)
+		}
+	})
 }

@@ -80,6 +80,9 @@ func TestKilledKeepers(t *testing.T) {
 				if !eventually(func() bool { return w.report("status", "alone").get("state") == "unknown" }) {
 					t.Errorf("nobody is left to see its exit, and it is %s", w.report("status", "alone").raw)
 				}
+				if list := w.want(0, "list").out; !strings.Contains(list, "alone  unknown ") {
+					t.Errorf("the list says otherwise: %s", list)
+				}
 				if !zombie(rec.Identity.PID) {
 					touch(t, leave)
 				} else {
@@ -153,6 +156,29 @@ func TestTerminalKilled(t *testing.T) {
 		if w.isolation == verify.IsolationCgroup && !eventually(func() bool { return len(jobCgroups("of-terminal")) == 0 }) {
 			t.Errorf("left are %q", jobCgroups("of-terminal"))
 		}
+	})
+}
+
+// Case 20: a started job outlives its launcher, its shell and its terminal.
+func TestOutlivesTerminal(t *testing.T) {
+	in(t, all, func(t *testing.T, w *ward) {
+		dir := t.TempDir()
+		up, leave := filepath.Join(dir, "up"), filepath.Join(dir, "leave")
+		start := w.cmd("start", "-u", "outlives", "--", "sh", "-c", until(up, leave, 6))
+		login := exec.Command("sh", append([]string{"-c", `"$@"; echo started; exec cat`, "login"}, start.Args...)...)
+		login.Env, login.Dir = start.Env, start.Dir
+		s := newSeat(t)
+		p := s.begin(login)
+		s.shows("outlives\r\nstarted\r\n")
+		exists(t, up)
+		p.signal(syscall.SIGKILL)
+		p.wants(128 + int(syscall.SIGKILL))
+		s.slave.Close()
+		s.master.Close() // hangs up
+		w.report("status", "outlives").has("state=running", "exit.known=false")
+		w.want(124, "wait", "--timeout", "300ms", "outlives")
+		touch(t, leave)
+		w.want(6, "wait", "--timeout", "15s", "outlives")
 	})
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/unitward/unitward/verify"
 )
 
 // userManagerUp starts the ordinary user's manager, if need be, and waits
@@ -69,6 +71,11 @@ func TestDisturbedManagerKilled(t *testing.T) {
 	if !eventually(func() bool { return w.report("status", "orphan-call").get("state") == "running" }) {
 		t.Fatal("its start is not recorded")
 	}
+	// A scope's keeper is the manager's too, and dies with it.
+	scoped := *w
+	scoped.isolation = verify.IsolationScope
+	scoped.want(0, "start", "-u", "orphan-scope", "--output", "null", "--", "sleep", "1043")
+	alive(t, "sleep", "1043")
 	waiter := w.waiting("orphan")
 	// This one's start may be done or not by then.
 	early := w.begin(w.cmd("run", "-u", "orphan-early", "--", "sleep", "1044"))
@@ -80,6 +87,16 @@ func TestDisturbedManagerKilled(t *testing.T) {
 	userManagerUp(t)
 	for _, mark := range []string{"1044", "1045", "1046", "1047"} {
 		gone(t, patience, "sleep", mark)
+	}
+	// Of the scope there is who keeps it, or nobody: nothing is confirmed while
+	// it lives, and no exit is told that was none.
+	switch scope := w.report("verify", "orphan-scope"); {
+	case len(processes([]string{"sleep", "1043"})) > 0:
+		scope.has("confirmed=false", "exit.known=false", "tree.empty=false")
+	case scope.get("confirmed") == "true":
+		scope.has("reason=signaled", "exit.signal=KILL", "tree.empty=true")
+	default:
+		scope.has("state=unknown", "reason=unknown", "exit.known=false", "tree.empty=true")
 	}
 	r := w.unconfirmed("orphan")
 	r.has("state=unknown", "reason=unknown", "exit.known=false", "tree.empty=true")

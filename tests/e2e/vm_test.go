@@ -245,6 +245,25 @@ func TestVMLimitsTogether(t *testing.T) {
 	r.has("confirmed=true", "reason=completed", "limits.len=3", "limits.0.applied=true", "limits.1.applied=true", "limits.2.applied=true")
 }
 
+// The most that a job has had of memory and tasks is known after its end, where
+// the kernel counts it.
+func TestVMUsage(t *testing.T) {
+	w := newMachineWard(t)
+	w.want(0, "start", "-u", "uses", "--output", "capture", "--memory-max", "512M", "--tasks-max", "99", "--", "sh", "-c", "sleep 2 & sleep 2 & wait")
+	r := w.report("status", "uses")
+	counted := map[string]bool{"memory_peak": cgroupFile(r, "memory.peak") != "", "tasks_peak": cgroupFile(r, "pids.peak") != ""}
+	w.want(0, "wait", "uses")
+	r = w.report("status", "uses")
+	for field, want := range counted {
+		var peak uint64
+		fmt.Sscan(r.get("usage."+field), &peak)
+		if want && peak < 3 {
+			t.Errorf("%s is %s", field, r.get("usage."+field))
+		}
+	}
+	t.Logf("counted is %v: %s", counted, r.get("usage"))
+}
+
 // A command that has ended before its limits could be read back was limited
 // all the same.
 func TestVMLimitsOfShortJobs(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/unitward/unitward/fallback/proc"
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -16,9 +18,8 @@ type Sight struct {
 	Foreign string
 }
 
-// Glance is Look for a list of many: a job that is seen to run, in the
-// recorded cgroup and by its recorded main process, is reported without asking
-// its manager. It returns nil for a job whose record is not wanted, which is
+// Glance is Look for a list of many: a job that is seen to run is reported
+// without asking its manager, or for its members. It returns nil for a job whose record is not wanted, which is
 // not looked at. The errors are those of Open and Look; Look's come with what
 // was seen nevertheless, if anything was.
 func (l *Launcher) Glance(ctx context.Context, name string, wanted func(*unit.Record) bool) (*Sight, error) {
@@ -55,10 +56,13 @@ type Load struct {
 	OutputAt time.Time
 }
 
-// Load reads what a job uses now, as its cgroup and its captured output tell.
+// Load reads what a job uses now, as its cgroup, or its processes where it has
+// none, and its captured output tell.
 func (l *Launcher) Load(rec *unit.Record) Load {
 	var load Load
-	if h, id := l.hierarchy(), rec.Identity; h != nil && id.CgroupInode != 0 && id.Isolation != verify.IsolationGroup {
+	if h, id := l.hierarchy(), rec.Identity; id.Isolation == verify.IsolationGroup {
+		load = l.groupLoad(rec)
+	} else if h != nil && id.CgroupInode != 0 {
 		use := h.Recorded(id.Cgroup, id.CgroupInode).Use()
 		load.CPUNanoseconds, load.MemoryBytes, load.Tasks = use.CPUNanoseconds, use.MemoryBytes, use.Tasks
 	}
@@ -71,24 +75,65 @@ func (l *Launcher) Load(rec *unit.Record) Load {
 	return load
 }
 
-// seenRunning is true for a job whose main process and cgroup are seen to be
-// the recorded ones, and to live.
+// groupLoad adds up what the processes of an owned group use, which are all that
+// descends from its reaper. What is shared between them counts as often.
+func (l *Launcher) groupLoad(rec *unit.Record) Load {
+	j := newJob(l, rec, nil)
+	if j.identity().State != verify.IdentitySame || Ended(rec.Reaper) {
+		return Load{}
+	}
+	var ticks, memory, tasks uint64
+	// The reaper has waited for those that have ended.
+	if s, err := proc.Root.Stat(rec.Reaper.PID); err == nil {
+		ticks = s.CPU
+	}
+	place := &groupPlace{k: &kept{j: j}}
+	for _, d := range place.descendants() {
+		p, err := proc.Root.Open(d.PID)
+		if err != nil {
+			continue
+		}
+		if s, err := p.Stat(); err == nil && s.StartTime == d.StartTime && !s.Ended() {
+			ticks, tasks, memory = ticks+s.CPU, tasks+uint64(max(s.Threads, 0)), memory+uint64(p.Resident())
+		}
+		p.Close()
+	}
+	cpu := uint64(proc.Ticks(ticks))
+	return Load{CPUNanoseconds: &cpu, MemoryBytes: &memory, Tasks: &tasks}
+}
+
+// seenRunning is true for a job whose main process is seen to be the recorded
+// one, in the recorded cgroup where it has one, and to live, as does who stays
+// with it.
 func (j *Job) seenRunning() (unit.Report, bool) {
-	id := j.rec.Identity
-	begun := id.PID != 0 && id.StartTime != 0
-	if !begun || id.CgroupInode == 0 || j.l.hierarchy() == nil || id.Isolation == verify.IsolationGroup || j.identity().State != verify.IdentitySame ||
+	rec, id := j.rec, j.rec.Identity
+	if id.PID == 0 || id.StartTime == 0 || j.identity().State != verify.IdentitySame ||
 		Ended(unit.Process{PID: id.PID, StartTime: id.StartTime}) {
 		return unit.Report{}, false
 	}
+	if id.Isolation != verify.IsolationService && Ended(rec.Keeper) && Ended(rec.Reaper) {
+		return unit.Report{}, false // its exit will be lost
+	}
 	o := verify.Observation{
-		Name: j.rec.Name, Isolation: id.Isolation, InvocationID: id.InvocationID, Nonce: id.Nonce,
-		At: now(), Identity: j.identity(), Stopping: j.rec.Stop.RequestedAt != nil,
+		Name: rec.Name, Isolation: id.Isolation, InvocationID: id.InvocationID, Nonce: id.Nonce,
+		At: now(), Identity: j.identity(), Stopping: rec.Stop.RequestedAt != nil,
 	}
 	o.Unit.TasksCurrent = verify.TasksUnset
-	if o.Cgroup = j.group().Glance(); o.Cgroup.State != verify.CgroupPopulated {
+	switch {
+	case id.Isolation == verify.IsolationGroup:
+		main, alive := describeProcess(keeper.Process{PID: id.PID, StartTime: id.StartTime})
+		if !alive || id.PIDNamespace != pidNamespace() {
+			return unit.Report{}, false
+		}
+		o.Group = verify.Group{State: verify.GroupPopulated, PGID: id.PID, Members: []verify.Member{main}}
+	case id.CgroupInode == 0, j.l.hierarchy() == nil:
 		return unit.Report{}, false
+	default:
+		if o.Cgroup = j.group().Glance(); o.Cgroup.State != verify.CgroupPopulated {
+			return unit.Report{}, false
+		}
 	}
-	return j.rec.Report(o, verify.Judge(o)), true
+	return rec.Report(o, verify.Judge(o)), true
 }
 
 // Orphan reports whether a job's owner, or the process that started it, is

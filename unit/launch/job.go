@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/unitward/unitward/dbusclient"
@@ -26,6 +27,10 @@ type Job struct {
 	// weak says that weak evidence is to confirm an end.
 	weak bool
 	last look
+	// unsaved is why the record of a started job could not be completed.
+	unsaved error
+	// seek says that what left the unit is searched for.
+	seek atomic.Bool
 	// urged holds at most one word that somebody wants the job to end.
 	urged chan struct{}
 	// tell is called for facts; seenFacts says which of exit and tree were
@@ -44,6 +49,8 @@ type look struct {
 	v       verify.Verdict
 	reading dbusclient.Reading
 	usage   unit.Usage
+	// left are processes that were seen to have left the unit.
+	left []verify.Member
 	// absent is true when the manager is known not to be there, rather than
 	// slow to answer.
 	absent bool
@@ -98,6 +105,28 @@ func (j *Job) Name() string { return j.rec.Name }
 
 // Joined reports whether Start found the job of its key running.
 func (j *Job) Joined() bool { return j.join }
+
+// Unsaved is a *UnsavedError where the job was started and its record could not
+// be completed; else nil.
+func (j *Job) Unsaved() error { return j.unsaved }
+
+// UnsavedError says that a job runs whose record could not be completed. It is
+// found by what was written down before its start.
+type UnsavedError struct {
+	Name string
+	Err  error
+}
+
+func (e *UnsavedError) Error() string {
+	return fmt.Sprintf("cannot write down that job %s runs: %v", e.Name, e.Err)
+}
+
+func (e *UnsavedError) Unwrap() error { return e.Err }
+
+// Hint proposes the way out.
+func (e *UnsavedError) Hint() []string {
+	return []string{"it goes on, and is found by its name; its exit may be lost unless there is room for it by then"}
+}
 
 // OpenDir opens the job's directory, where its output is (package capture). The
 // caller closes it. The error is a *store.DirError.
@@ -235,6 +264,7 @@ func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 		}
 		j.noteSteps(lk)
 	}
+	lk.left = j.leftUnit()
 	rep := j.report(lk)
 	if !lk.v.Confirmed {
 		return rep, nil
@@ -282,6 +312,7 @@ func (j *Job) removeLeft() {
 func (j *Job) report(lk look) unit.Report {
 	rep := j.rec.Report(lk.o, lk.v)
 	rep.Usage = lk.usage
+	rep.LeftUnit = append(rep.LeftUnit, lk.left...)
 	if j.rec.Output == unit.OutputCapture {
 		j.tellStreams(&rep)
 	}

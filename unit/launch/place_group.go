@@ -54,6 +54,9 @@ func (p *groupPlace) look(_ context.Context, lk *look) {
 		return
 	}
 	o.Group = p.owned().Look()
+	if o.Kept != nil && o.Kept.Childless {
+		return // that is proof: no need to search all processes of the host
+	}
 	if o.KeeperGone {
 		o.Group.Scan = p.owned().Scan(p.k.j.rec.Name, group.DefaultBounds())
 		return

@@ -19,6 +19,8 @@ type scopePlace struct {
 	// why.
 	unit      *dbusclient.Unit
 	unreached string
+	// memory and tasks are the most that a look has seen; nil is not known.
+	memory, tasks *uint64
 }
 
 func (l *Launcher) openScope(ctx context.Context, j *Job) *scopePlace {
@@ -48,6 +50,10 @@ func (p *scopePlace) look(ctx context.Context, lk *look) {
 		lk.o.Cgroup = verify.Cgroup{State: verify.CgroupUnavailable, Path: id.Cgroup, Err: cgroup.ErrNoHierarchy.Error()}
 	default:
 		lk.o.Cgroup = p.j.group().Read()
+		lk.addPeaks(p.j.group())
+		// systemd removes the cgroup at once when the last process has ended.
+		lk.addPeak(p.memory, p.tasks)
+		p.memory, p.tasks = lk.usage.MemoryPeak, lk.usage.TasksPeak
 	}
 }
 

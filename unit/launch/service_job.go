@@ -94,6 +94,7 @@ func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look)
 	u.told(lk)
 	if h != nil && id.Cgroup != "" {
 		o.Cgroup = h.Recorded(id.Cgroup, id.CgroupInode).Read()
+		lk.addPeaks(h.Recorded(id.Cgroup, id.CgroupInode))
 	}
 }
 

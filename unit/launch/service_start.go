@@ -279,10 +279,17 @@ func (u *service) identify(ctx context.Context, s *unit.Spec) error {
 	if u.fresh && s.Lifetime == unit.LifetimeCall && u.unit.Ended() {
 		return nil // it has ended: what is written next is its end
 	}
-	if err := u.j.update(complete); err != nil {
-		// The job runs and cannot be found again: nothing may be lost.
-		u.abandon()
-		return err
+	if err := u.j.note(complete); err != nil {
+		// It runs, and what was written before the start leads to it: its unit
+		// and its nonce. Only where that is gone as well nobody could find it.
+		if _, rerr := u.j.entry.Record(); rerr != nil {
+			if u.started {
+				u.abandon()
+				err = &unit.RecordLostError{Name: u.j.rec.Name, Err: rerr}
+			}
+			return err
+		}
+		u.j.unsaved = &UnsavedError{Name: u.j.rec.Name, Err: err}
 	}
 	if i := slices.IndexFunc(limits, func(lim unit.Limit) bool { return !lim.Applied }); i >= 0 && s.RequireLimits {
 		u.abandon()

@@ -38,11 +38,12 @@ const (
 // Start starts a job on the first rung of Spec.Isolation that works here, and
 // returns it once the command was executed. When it fails nothing of the job runs and nothing of
 // it is left, but for a *unit.UnknownOutcomeError, after which the job's
-// record stays for `verify`.
+// record stays for `verify`. A job whose record cannot be completed runs: see
+// Job.Unsaved.
 //
 // Other errors: *AskError for a slice that cannot be inherited, *unit.IsolationError, *unit.NoManagerError, *unit.ExistsError, *unit.UnitExistsError,
 // *unit.AccessError, *unit.PropertyError, *unit.LimitsError, *unit.StartError,
-// the errors of package property, and *store.DirError.
+// *unit.RecordLostError, the errors of package property, and *store.DirError.
 func (l *Launcher) Start(ctx context.Context, s *unit.Spec, io Stdio) (*Job, error) {
 	l.Connect(ctx, s)
 	if s.InheritSlice {

@@ -142,9 +142,24 @@ func (t *tended) stay(getenv func(string) string) int {
 		}
 		<-t.capture.Ended()
 	}
-	// systemd ends what is left, in its own time.
-	_ = t.reaper.Stay() // it fails where nothing is left
+	t.leave()
 	return endAs(exit.Status)
+}
+
+// leave goes without the reaper. systemd ends what is left in the unit, in its
+// own time. What is left in another unit alone is not for us to wait for or to
+// end, and a reaper that waits for it would hold up the end of this one.
+func (t *tended) leave() {
+	below, _ := keeper.Descendants(t.reaper.PID())
+	if cgroup := ownCgroup(); cgroup != "" && len(below) > 0 && len(outside(t.reaper.PID(), cgroup)) == len(below) {
+		reaper := keeper.Process{PID: t.reaper.PID()}
+		var err error
+		if reaper.StartTime, err = keeper.StartTime(reaper.PID); err == nil {
+			_ = reaper.Signal(unix.SIGKILL) // else it is gone already
+		}
+		return
+	}
+	_ = t.reaper.Stay() // it fails where nothing is left
 }
 
 // end is TERM, the grace, and KILL for every process of the command.
@@ -167,7 +182,7 @@ func (t *tended) note(e keeper.Exit, reason string, getenv func(string) string) 
 		said["EXIT_CODE"], said["EXIT_STATUS"] = exitWords(e.Status)
 	}
 	// Should it fail, the reaper's own record and systemd still know.
-	_ = t.entry.RecordExit(func(name string) string { return said[name] }, Ended, e.At)
+	_ = t.entry.RecordExit(func(name string) string { return said[name] }, Ended, ownPeaks(), e.At)
 }
 
 // exitWords are $EXIT_CODE and $EXIT_STATUS (systemd.exec(5)).

@@ -24,13 +24,16 @@ type exitRecord struct {
 	ExitStatus    string    `json:"exit_status"`
 	ServiceResult string    `json:"service_result"`
 	OwnerGone     bool      `json:"owner_gone,omitempty"`
+	MemoryPeak    *uint64   `json:"memory_peak,omitempty"`
+	TasksPeak     *uint64   `json:"tasks_peak,omitempty"`
 	At            time.Time `json:"at"`
 }
 
 // RecordExit writes down the exit that systemd hands to ExecStopPost= in the
 // environment (systemd.exec(5): $EXIT_CODE, $EXIT_STATUS, $SERVICE_RESULT,
 // $INVOCATION_ID), in the job directory dir. gone tells whether a process has
-// ended; it is asked for the owner of a job of lifetime owner.
+// ended; it is asked for the owner of a job of lifetime owner. used is what the
+// unit used, as far as that is known.
 //
 // The recorder is found by its path when the job ends. After an upgrade that is
 // another version than the one that started the job, and that one may still
@@ -48,7 +51,7 @@ type exitRecord struct {
 // A recorder does without the record: an exit counts also where that cannot be
 // read. Where who tended the job has written down how it ended, that stands:
 // systemd speaks of who tended.
-func RecordExit(dir string, getenv func(string) string, gone func(unit.Process) bool, now time.Time) error {
+func RecordExit(dir string, getenv func(string) string, gone func(unit.Process) bool, used unit.Usage, now time.Time) error {
 	e, err := OpenEntry(dir)
 	if err != nil {
 		return err
@@ -57,11 +60,11 @@ func RecordExit(dir string, getenv func(string) string, gone func(unit.Process) 
 	if r, err := e.Recorded(); err == nil && r != nil && r.InvocationID == getenv("INVOCATION_ID") {
 		return nil
 	}
-	return e.RecordExit(getenv, gone, now)
+	return e.RecordExit(getenv, gone, used, now)
 }
 
 // RecordExit is the function of that name for an entry that is open.
-func (e *Entry) RecordExit(getenv func(string) string, gone func(unit.Process) bool, at time.Time) error {
+func (e *Entry) RecordExit(getenv func(string) string, gone func(unit.Process) bool, used unit.Usage, at time.Time) error {
 	ownerGone := false
 	if rec, err := e.Record(); err == nil && rec.Lifetime == unit.LifetimeOwner { // else the exit counts all the same
 		ownerGone = gone(rec.OwnerProcess)
@@ -69,6 +72,7 @@ func (e *Entry) RecordExit(getenv func(string) string, gone func(unit.Process) b
 	return e.write(exitFile, &exitRecord{
 		Schema: exitSchema, InvocationID: getenv("INVOCATION_ID"), ExitCode: getenv("EXIT_CODE"),
 		ExitStatus: getenv("EXIT_STATUS"), ServiceResult: getenv("SERVICE_RESULT"), OwnerGone: ownerGone, At: at,
+		MemoryPeak: used.MemoryPeak, TasksPeak: used.TasksPeak,
 	}, true)
 }
 
@@ -104,6 +108,7 @@ func (e *Entry) Recorded() (*verify.Recorded, error) {
 	return &verify.Recorded{
 		InvocationID: x.InvocationID, ExitCode: x.ExitCode, ExitStatus: x.ExitStatus,
 		ServiceResult: x.ServiceResult, OwnerGone: x.OwnerGone, At: x.At,
+		MemoryPeak: x.MemoryPeak, TasksPeak: x.TasksPeak,
 	}, nil
 }
 

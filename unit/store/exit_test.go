@@ -29,7 +29,7 @@ func TestRecordExitKnowsTheOwner(t *testing.T) {
 		if _, err := e.Update(false, func(r *unit.Record) { r.Lifetime, r.OwnerProcess.PID = c.lifetime, c.owner }); err != nil {
 			t.Fatal(err)
 		}
-		if err := RecordExit(e.Dir(), func(string) string { return "x" }, ended, time.Now()); err != nil {
+		if err := RecordExit(e.Dir(), func(string) string { return "x" }, ended, unit.Usage{}, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if x, err := e.Recorded(); err != nil || x.OwnerGone != c.want {
@@ -46,11 +46,12 @@ func TestRecordExit(t *testing.T) {
 	}
 	env := map[string]string{"INVOCATION_ID": "abc", "EXIT_CODE": "killed", "EXIT_STATUS": "TERM", "SERVICE_RESULT": "success"}
 	at := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
-	if err := RecordExit(e.Dir(), func(k string) string { return env[k] }, ended, at); err != nil {
+	memory, tasks := uint64(1<<40), uint64(7)
+	if err := RecordExit(e.Dir(), func(k string) string { return env[k] }, ended, unit.Usage{MemoryPeak: &memory, TasksPeak: &tasks}, at); err != nil {
 		t.Fatal(err)
 	}
 	x, err := e.Recorded()
-	if err != nil || x.InvocationID != "abc" || x.ExitCode != "killed" || x.ExitStatus != "TERM" || x.ServiceResult != "success" || !x.At.Equal(at) {
+	if err != nil || x.MemoryPeak == nil || *x.MemoryPeak != memory || x.TasksPeak == nil || *x.TasksPeak != tasks || x.InvocationID != "abc" || x.ExitCode != "killed" || x.ExitStatus != "TERM" || x.ServiceResult != "success" || !x.At.Equal(at) {
 		t.Errorf("Recorded: %+v, %v", x, err)
 	}
 	if info, err := os.Stat(filepath.Join(e.Dir(), exitFile)); err != nil || info.Mode().Perm() != 0o600 {
@@ -60,18 +61,18 @@ func TestRecordExit(t *testing.T) {
 	// start.
 	env["EXIT_STATUS"] = "KILL"
 	for invocation, want := range map[string]string{"abc": "TERM", "abd": "KILL"} {
-		if err := e.RecordExit(func(k string) string { return map[string]string{"INVOCATION_ID": "abc", "EXIT_STATUS": "TERM"}[k] }, ended, at); err != nil {
+		if err := e.RecordExit(func(k string) string { return map[string]string{"INVOCATION_ID": "abc", "EXIT_STATUS": "TERM"}[k] }, ended, unit.Usage{}, at); err != nil {
 			t.Fatal(err)
 		}
 		env["INVOCATION_ID"] = invocation
-		if err := RecordExit(e.Dir(), func(k string) string { return env[k] }, ended, at); err != nil {
+		if err := RecordExit(e.Dir(), func(k string) string { return env[k] }, ended, unit.Usage{}, at); err != nil {
 			t.Fatal(err)
 		}
 		if x, err := e.Recorded(); err != nil || x.ExitStatus != want {
 			t.Errorf("%s: %+v, %v; want %s", invocation, x, err, want)
 		}
 	}
-	if err := RecordExit(e.Dir()+"-gone", os.Getenv, ended, at); err == nil {
+	if err := RecordExit(e.Dir()+"-gone", os.Getenv, ended, unit.Usage{}, at); err == nil {
 		t.Error("RecordExit of a job that is gone")
 	}
 	if _, err := os.Stat(e.Dir() + "-gone"); !errors.Is(err, fs.ErrNotExist) {

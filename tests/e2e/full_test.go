@@ -1,0 +1,70 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/verify"
+)
+
+// A disk that becomes full between the first record and its completion. What
+// runs by then goes on, and is found by its unit and its nonce; what cannot be
+// begun without a file more never runs.
+func TestRecordCannotBeCompleted(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("user: only root can mount a file system of a few files")
+	}
+	in(t, all, func(t *testing.T, w *ward) {
+		// Its root, jobs/, the job's directory and its record: no file more.
+		if err := os.Mkdir(w.state, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount("tmpfs", w.state, "tmpfs", 0, "mode=0700,nr_inodes=4"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			w.stopAll()
+			if err := unix.Unmount(w.state, unix.MNT_DETACH); err != nil {
+				t.Error(err)
+			}
+		})
+		dir := t.TempDir()
+		up, leave := filepath.Join(dir, "up"), filepath.Join(dir, "leave")
+		a := w.do("start", "-u", "full", "--output", "null", "--", "sh", "-c", until(up, leave, 6))
+		if !strings.Contains(a.err, "no space left on device") {
+			t.Fatalf("the disk is not full: %s", a)
+		}
+		if w.isolation != verify.IsolationService {
+			if a.code != 125 || a.out != "" {
+				t.Errorf("want status 125 of %s", a)
+			}
+			if isThere(up) {
+				t.Error("it ran")
+			}
+			return
+		}
+		if a.code != 0 || a.out != "full\n" || !strings.Contains(a.err, "cannot write down that job full runs") {
+			t.Errorf("want to be told that it runs, of %s", a)
+		}
+		exists(t, up)
+		w.report("status", "full").has("state=running", "name=full")
+		w.want(124, "wait", "--timeout", "1s", "full")
+		if list := w.do("list").out; !strings.Contains(list, "full") {
+			t.Errorf("it is not listed: %q", list)
+		}
+		if ran := processes([]string{"sh", "-c", until(up, leave, 6)}); len(ran) != 1 {
+			t.Fatalf("looking at it has ended it, or started it again: %v", ran)
+		}
+		// With room again it is as any other.
+		if err := unix.Mount("", w.state, "", unix.MS_REMOUNT, "nr_inodes=100"); err != nil {
+			t.Fatal(err)
+		}
+		touch(t, leave)
+		w.want(6, "wait", "--timeout", "15s", "full")
+		w.report("status", "full").has("state=settled", "exit.code=6", "confirmed=true")
+	})
+}

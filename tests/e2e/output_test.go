@@ -1,0 +1,243 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/verify"
+)
+
+// ours are the processes that execute the program under test with this state
+// directory, but those that are named.
+func (w *ward) ours(but ...int) []int {
+	w.t.Helper()
+	var pids []int
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, d := range dirs {
+		var pid int
+		fmt.Sscan(filepath.Base(d), &pid)
+		exe, err := os.Readlink(d + "/exe")
+		line, lerr := os.ReadFile(d + "/cmdline")
+		if err == nil && lerr == nil && exe == program(w.t) && strings.Contains(string(line), w.state) && !slices.Contains(but, pid) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// lines are how many lines of output the job's report tells of, two bytes each.
+func (w *ward) lines(name string) (n int) {
+	w.t.Helper()
+	fmt.Sscan(w.report("status", name).get("streams.stdout_bytes"), &n)
+	return n / 2
+}
+
+// onDisk is what the captured output of a job takes there.
+func (w *ward) onDisk(name string) (sum int64) {
+	w.t.Helper()
+	for _, stream := range []string{"stdout*", "stderr*"} {
+		files, _ := filepath.Glob(filepath.Join(w.state, "jobs", name, stream))
+		for _, f := range files {
+			var st unix.Stat_t
+			if unix.Stat(f, &st) == nil { // what is being replaced is gone
+				sum += st.Blocks * 512
+			}
+		}
+	}
+	return sum
+}
+
+// Case 22: everything of unitward but who stays with the job is killed: the job
+// goes on, and so does its output. Where its keeper is outside of the unit and
+// is killed too, nobody reads what the job writes: it ends by that, which is
+// said.
+func TestOutputGoesOn(t *testing.T) {
+	in(t, all, func(t *testing.T, w *ward) {
+		w.want(0, "start", "-u", "talks", "--output", "capture", "--", "sh", "-c", "while :; do echo x; sleep .05; done")
+		follower, waiter := w.begin(w.cmd("logs", "-f", "talks")), w.waiting("talks")
+		if !eventually(func() bool { return w.lines("talks") > 2 && len(follower.said()) > 2 }) {
+			t.Fatal("it says nothing")
+		}
+		rec := w.recordOf("talks")
+		stays := []int{rec.Keeper.PID, rec.Reaper.PID}
+		if w.isolation == verify.IsolationService {
+			tender, err := parentOf(rec.Identity.PID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stays = append(stays, tender)
+			if tender, err = parentOf(tender); err != nil {
+				t.Fatal(err)
+			}
+			stays = append(stays, tender)
+		}
+		killed := w.ours(stays...)
+		if len(killed) < 2 {
+			t.Errorf("killed are %v: reader and waiter are not among them", killed)
+		}
+		for _, pid := range killed {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Error(err)
+			}
+		}
+		follower.status()
+		waiter.status()
+		before := w.lines("talks")
+		if !eventually(func() bool { return w.lines("talks") > before+2 }) {
+			t.Errorf("its output does not go on: %s", w.report("status", "talks").raw)
+		}
+		w.report("status", "talks").has("state=running", "exit.known=false", "streams.state=open")
+		if w.isolation == verify.IsolationService {
+			w.want(0, "stop", "talks")
+			w.report("status", "talks").has("confirmed=true", "reason=cancelled")
+			return
+		}
+		if err := syscall.Kill(rec.Keeper.PID, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		w.want(141, "wait", "--timeout", "15s", "talks")
+		w.report("status", "talks").has("confirmed=true", "reason=signaled", "exit.signal=PIPE")
+	})
+}
+
+func parentOf(pid int) (int, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(b), "\nPPid:\t")
+	var parent int
+	_, err = fmt.Sscan(rest, &parent)
+	return parent, err
+}
+
+// Case 23: no more than the cap is on disk, whoever is dead, and the rest is
+// counted.
+func TestCapHolds(t *testing.T) {
+	const most = 10 << 20
+	in(t, all, func(t *testing.T, w *ward) {
+		w.want(0, "start", "-u", "flood", "--output", "capture", "--output-max", "10M", "--", "yes")
+		for _, pid := range w.ours() {
+			if rec := w.recordOf("flood"); pid != rec.Keeper.PID && pid != rec.Reaper.PID && w.isolation != verify.IsolationService {
+				t.Errorf("process %d is left of a start", pid)
+			}
+		}
+		var seen int64
+		if !eventually(func() bool {
+			if disk := w.onDisk("flood"); disk > most {
+				t.Errorf("%d bytes are on disk, at most %d may be", disk, most)
+			}
+			fmt.Sscan(w.report("status", "flood").get("streams.stdout_bytes"), &seen)
+			return seen > 10*most
+		}) {
+			t.Fatalf("%d bytes came", seen)
+		}
+		w.want(0, "stop", "--grace", "1s", "flood")
+		r := w.report("status", "flood")
+		r.has("confirmed=true", "streams.state=closed", "streams.stderr_bytes=0")
+		var dropped int64
+		fmt.Sscan(r.get("streams.stdout_bytes"), &seen)
+		fmt.Sscan(r.get("streams.dropped_bytes"), &dropped)
+		if disk := w.onDisk("flood"); disk > most || dropped < seen-most || dropped >= seen {
+			t.Errorf("of %d bytes %d were dropped, and %d are on disk", seen, dropped, disk)
+		}
+		a := w.want(0, "logs", "--stream", "stdout", "--tail", "3", "flood")
+		if a.out != "y\ny\ny\n" {
+			t.Errorf("its tail is %q", a.out)
+		}
+	})
+}
+
+// Case 24: much output costs no process of unitward memory, whether it is kept
+// or passed on.
+func TestFlatMemory(t *testing.T) {
+	const most = 30 << 10 // KiB
+	in(t, all, func(t *testing.T, w *ward) {
+		for name, c := range map[string]struct {
+			output string
+			bytes  string
+		}{"passed on": {"inherit", "5G"}, "kept": {"capture", "1G"}} {
+			t.Run(name, func(t *testing.T) {
+				w := w.again(t)
+				null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer null.Close()
+				cmd := w.cmd("run", "-u", "much", "--output", c.output, "--", "head", "-c", c.bytes, "/dev/zero")
+				cmd.Stdout = null
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				ended := make(chan error, 1)
+				go func() { ended <- cmd.Wait() }()
+				peak := map[int]int{}
+				over := false
+				for !over {
+					select {
+					case err := <-ended:
+						if err != nil {
+							t.Fatal(err)
+						}
+						over = true
+					default:
+						for _, pid := range w.ours() {
+							peak[pid] = max(peak[pid], peakMemory(pid))
+						}
+					}
+				}
+				if peak[cmd.Process.Pid] == 0 {
+					t.Error("nothing was measured")
+				}
+				for pid, kib := range peak {
+					if kib > most {
+						t.Errorf("process %d had %d KiB", pid, kib)
+					}
+				}
+				t.Logf("peaks in KiB: %v", peak)
+			})
+		}
+	})
+}
+
+// peakMemory is the largest resident set of a process in KiB; 0 once it is gone.
+func peakMemory(pid int) (kib int) {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, rest, _ := strings.Cut(string(b), "\nVmHWM:")
+	fmt.Sscan(rest, &kib)
+	return kib
+}
+
+// Case 25: whoever follows the output is killed: nothing is left of him, and the
+// job does not notice.
+func TestReaderKilled(t *testing.T) {
+	in(t, all, func(t *testing.T, w *ward) {
+		dir := t.TempDir()
+		up, leave := filepath.Join(dir, "up"), filepath.Join(dir, "leave")
+		w.want(0, "start", "-u", "read", "--output", "capture", "--", "sh", "-c", "echo first; "+until(up, leave, 6))
+		exists(t, up)
+		before := w.ours()
+		f := w.begin(w.cmd("logs", "-f", "read"))
+		if !eventually(func() bool { return f.said() == "first\n" }) {
+			t.Fatalf("it prints %q", f.said())
+		}
+		f.signal(syscall.SIGKILL)
+		f.status()
+		if after := w.ours(before...); len(after) > 0 {
+			t.Errorf("processes are left: %v", after)
+		}
+		w.report("status", "read").has("state=running")
+		touch(t, leave)
+		w.want(6, "wait", "--timeout", "15s", "read")
+		if a := w.want(0, "logs", "read"); a.out != "first\n" {
+			t.Errorf("its output is %q", a.out)
+		}
+	})
+}
