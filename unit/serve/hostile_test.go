@@ -90,7 +90,7 @@ func TestHostileLines(t *testing.T) {
 }
 
 // rss is the resident memory of a process, in bytes.
-func rss(t *testing.T, pid int) int {
+func rss(t testing.TB, pid int) int {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -263,7 +263,7 @@ func TestShutdownAnswersWhatWaits(t *testing.T) {
 	}
 	c.answer(wait).into(t, nil)
 	c.answer(run).into(t, nil)
-	c.wait()
+	c.leaves()
 	if processes("sleep", "39[34]") != 0 {
 		t.Error("something is left")
 	}

@@ -45,8 +45,10 @@ type job struct {
 	begun  chan struct{}
 	once   sync.Once
 	orders chan *order
-	// settled is closed once nothing more will be learned.
-	settled chan struct{}
+	// kept is closed once its main process has ended and others stay by
+	// request, settled once nothing more will be learned.
+	kept, settled chan struct{}
+	keptOnce      sync.Once
 
 	mu sync.Mutex
 	// rep is the latest report.
@@ -85,7 +87,7 @@ func (s *Server) newJob(h *launch.Job, rep unit.Report) *job {
 	j := &job{
 		s: s, name: h.Name(), owner: rec.Owner, grace: rec.Grace, leftovers: rec.Leftovers, rep: rep,
 		detached: rec.Lifetime != unit.LifetimeCall, captured: rec.Output == unit.OutputCapture,
-		begun: make(chan struct{}), orders: make(chan *order), settled: make(chan struct{}), changed: make(chan struct{}),
+		begun: make(chan struct{}), orders: make(chan *order), kept: make(chan struct{}), settled: make(chan struct{}), changed: make(chan struct{}),
 	}
 	return j
 }
@@ -353,10 +355,13 @@ func (j *job) leave(h *launch.Job) error {
 	before := j.detached
 	j.detached = true
 	j.mu.Unlock()
-	if before {
-		return nil
+	if !before {
+		if err := h.Keep(); err != nil {
+			return err
+		}
 	}
-	return h.Keep()
+	j.keptOnce.Do(func() { close(j.kept) })
+	return nil
 }
 
 // finish tells the end.

@@ -15,6 +15,9 @@ import (
 // maxChunk is how many bytes of output one message carries at most.
 const maxChunk = 64 << 10
 
+// catchUpPause is how often is looked whether the client was told.
+const catchUpPause = 2 * time.Millisecond
+
 // Why output was dropped.
 const (
 	droppedSlow  = "slow"
@@ -48,7 +51,9 @@ type piped struct {
 type stream struct {
 	name string
 	r    *os.File
-	ring ring
+	// reading is held while something was read that is not in the ring yet.
+	reading sync.Mutex
+	ring    ring
 	// sent is the place up to which it was told.
 	sent int64
 	// cut is how much came after max; cutTold how much of that was told.
@@ -85,6 +90,7 @@ func (p *piped) follow(s *stream) {
 		buf := (*[]byte)(nil)
 		err := raw.Read(func(fd uintptr) bool {
 			// Nobody holds a buffer while he waits.
+			s.reading.Lock()
 			buf = buffers.Get().(*[]byte)
 			for {
 				if n, rerr = unix.Read(int(fd), *buf); rerr != unix.EINTR {
@@ -94,6 +100,7 @@ func (p *piped) follow(s *stream) {
 			if rerr == unix.EAGAIN {
 				buffers.Put(buf)
 				buf = nil
+				s.reading.Unlock()
 				return false
 			}
 			return true
@@ -103,6 +110,7 @@ func (p *piped) follow(s *stream) {
 				p.take(s, (*buf)[:n])
 			}
 			buffers.Put(buf)
+			s.reading.Unlock()
 		}
 		if err != nil || rerr != nil || n <= 0 {
 			return
@@ -160,6 +168,50 @@ func (p *piped) drain(d time.Duration) bool {
 	}
 	<-p.closed
 	return false
+}
+
+// catchUp waits, for some time at most, until all was told that is written by
+// now. Those who write on do not hold it up.
+func (p *piped) catchUp(d time.Duration) {
+	tick := time.NewTicker(catchUpPause)
+	defer tick.Stop()
+	late := time.NewTimer(d)
+	defer late.Stop()
+	for _, s := range p.streams {
+		place := s.written(p)
+		for !p.toldTo(s, place) {
+			select {
+			case <-tick.C:
+			case <-late.C:
+				return
+			}
+		}
+	}
+}
+
+// written is the place in a stream up to which it was written by now.
+func (s *stream) written(p *piped) int64 {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	waits := 0
+	if raw, err := s.r.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { // one that is closed has nothing
+			if n, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ); err == nil {
+				waits = n
+			}
+		})
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return s.ring.end + s.cut + int64(waits)
+}
+
+// toldTo is true when a stream was told up to a place, or up to where there was
+// too much.
+func (p *piped) toldTo(s *stream, place int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return s.sent >= place || s.cut > 0 && s.sent == s.ring.end
 }
 
 // next is the next message for the client.
