@@ -123,5 +123,5 @@ install-mcp: build/unitward-mcp docs
 clean:
 	rm -rf build
 
-ci: export UNITWARD_REQUIRE = rig,vm,packages
+ci: export UNITWARD_REQUIRE = rig,vm,packages,clients
 ci: lint release-check test

@@ -179,7 +179,7 @@ func TestShellOfMake(t *testing.T) {
 func TestShellOfNPM(t *testing.T) {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		t.Skip("npm: it is not installed")
+		t.Skip("clients: npm is not installed; make test installs it, as root on Debian")
 	}
 	shell := shellPath(t)
 	t.Setenv("PATH", filepath.Dir(npm)+":/usr/bin:/bin")

@@ -96,3 +96,34 @@ func (p *Parent) tidy() {
 		_ = unix.Unlinkat(base, ours, unix.AT_REMOVEDIR) // refused while it holds one
 	}
 }
+
+// fewUnits is how many cgroups may stand beside one that is removed for that to
+// be the time to tidy. Of many, one of the last does it: each would have to list
+// all others.
+const fewUnits = 8
+
+// swept tidies the open cgroup that holds the units, after one was removed: what
+// killed keepers left goes, and then it itself where it is ours and holds none.
+func (p *Parent) swept(holder int) {
+	beside, err := subdirectories(holder)
+	if err == nil && beside > fewUnits {
+		return
+	}
+	if beside > 0 {
+		sweep(holder)
+		if beside, err = subdirectories(holder); err == nil && beside > 0 {
+			return
+		}
+	}
+	p.tidy()
+}
+
+// subdirectories counts the cgroups below an open one: kernfs counts each as a
+// link, beside the name and the dot (kernfs_refresh_inode).
+func subdirectories(fd int) (int, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, err
+	}
+	return int(st.Nlink) - 2, nil
+}

@@ -117,8 +117,7 @@ func (u *Unit) Remove(ctx context.Context) error {
 		}
 		switch {
 		case err == nil:
-			sweep(int(u.holder.Fd())) // what killed keepers left
-			u.parent.tidy()
+			u.parent.swept(int(u.holder.Fd()))
 			return nil
 		case errors.Is(err, unix.EBUSY), errors.Is(err, unix.ENOTEMPTY):
 			// The last of a kill takes its time, and something outside of

@@ -32,7 +32,7 @@ type peer struct {
 func main() {
 	n := flag.Int("n", 100, "runs of each command")
 	label := flag.String("label", "", "what the rows are about")
-	what := flag.String("what", "peers", "what is measured: peers, many (2,000 jobs), flood (much output), in a list")
+	what := flag.String("what", "peers", "what is measured: peers, many (2,000 jobs), serve (one connection), flood (much output), in a list")
 	floodFor := flag.Duration("flood", time.Minute, "how long output is written")
 	flag.Parse()
 	if err := enterScope(); err != nil {
@@ -50,6 +50,8 @@ func main() {
 			err = run(unitward, manager, *n, *label)
 		case "many":
 			err = many(unitward, manager, *label)
+		case "serve":
+			err = serve(unitward, manager, *label)
 		case "flood":
 			err = flood(unitward, manager, *label, *floodFor)
 		default:

@@ -16,7 +16,7 @@ func cmdBench(ctx context.Context, args []string) (int, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	list := flags.String("suites", "all", "the suites to run in: a list, or all")
 	n := flags.Int("n", 100, "runs of each command")
-	what := flags.String("what", "peers", "what is measured: peers, many (2,000 jobs), flood (much output), in a list")
+	what := flags.String("what", "peers", "what is measured: peers, many (2,000 jobs), serve (one connection), flood (much output), in a list")
 	floodFor := flags.Duration("flood", time.Minute, "how long output is written")
 	if err := flags.Parse(args); err != nil {
 		return 2, usageError(err.Error())

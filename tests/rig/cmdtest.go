@@ -66,12 +66,13 @@ func cmdAll(ctx context.Context, args []string) (int, error) {
 	defer leave()
 	var r report
 	r.packages(ctx, &o)
+	r.clients(ctx, &o)
 	note("unit tests")
 	unit, err := runUnit(ctx, o)
 	if err != nil {
 		return 1, err
 	}
-	enforce(unit, packageSkip)
+	enforce(unit, packageSkip, clientSkip)
 	err = r.machines(ctx, o)
 	enforce(r.Runs, machineSkips...) // before the unit tests join: what they skip runs elsewhere
 	r.lost(dropMoved(unit, r.Runs))

@@ -19,6 +19,9 @@ var tools = map[string]string{
 	"lintian":            "lintian",
 	"rpmlint":            "rpmlint",
 	"mandoc":             "mandoc",
+	"node":               "nodejs",
+	"npm":                "npm",
+	"python3":            "python3",
 }
 
 var installing sync.Mutex

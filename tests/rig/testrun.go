@@ -31,6 +31,7 @@ type options struct {
 	cover    bool
 	out      string // where the logs go
 	built    string // where the packages are; empty where none were built
+	modules  string // where npm has installed what clients need; empty where it has not
 }
 
 // testEnv is what tests see in every machine.

@@ -43,6 +43,21 @@ func Descendants(pid int) ([]Process, error) {
 	return out, nil
 }
 
+// Children lists the children of a process alone, as Descendants does.
+func Children(pid int) ([]Process, error) {
+	children, err := childrenOf(pid)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the children of process %d: %w", pid, err)
+	}
+	var out []Process
+	for _, child := range children {
+		if start, err := StartTime(child); err == nil { // else it is gone
+			out = append(out, Process{child, start})
+		}
+	}
+	return out, nil
+}
+
 // Signal sends a signal to the process, and never to a later one of its
 // number. The error is unix.ESRCH when it is gone, and unix.EPERM when it is
 // another user's.

@@ -36,6 +36,7 @@ type Reaper struct {
 	exited, childless chan struct{}
 
 	mu      sync.Mutex
+	woken   chan<- struct{}
 	gate    *os.File
 	kill    *os.File
 	note    *os.File // Command.Record, for when the reaper is lost
@@ -87,6 +88,27 @@ func (r *Reaper) Exit() Exit {
 // become a child again. It comes after Exited, and the reaper itself is gone
 // too by then.
 func (r *Reaper) Childless() <-chan struct{} { return r.childless }
+
+// Wake has a word put into c, where it has room for one, whenever Exited or
+// Childless is closed, and now if one was.
+func (r *Reaper) Wake(c chan<- struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.woken = c
+	select {
+	case <-r.exited:
+		r.alert()
+	default:
+	}
+}
+
+// alert is for who holds the lock.
+func (r *Reaper) alert() {
+	select {
+	case r.woken <- struct{}{}:
+	default: // nobody wants it, or it is there
+	}
+}
 
 // ChildlessAt is when that was seen; zero before Childless is closed.
 func (r *Reaper) ChildlessAt() time.Time {
@@ -284,6 +306,9 @@ func (r *Reaper) finish() {
 	}
 	closeAll(r.kill, r.note)
 	close(r.childless)
+	r.mu.Lock()
+	r.alert()
+	r.mu.Unlock()
 }
 
 // setExit keeps the first exit that it is told of: a main process that is
@@ -299,6 +324,7 @@ func (r *Reaper) setExit(e Exit) {
 			r.noteExit()
 		}
 		close(r.exited)
+		r.alert()
 	}
 }
 

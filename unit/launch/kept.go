@@ -310,7 +310,10 @@ func (k *kept) unwatch() {
 
 // reach: the record tells who stays with the job, and what became of it.
 func (k *kept) reach(context.Context) {
-	if rec, err := k.j.entry.Record(); err == nil && k.reaper == nil {
+	if k.reaper != nil {
+		return // it is we
+	}
+	if rec, err := k.j.entry.Record(); err == nil {
 		k.j.rec = rec
 	}
 }

@@ -67,8 +67,7 @@ func (j *Job) launchKept(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	if k.reaper, err = subreaper.Fork(cmd); err != nil {
 		return k.forkFailed(s, err)
 	}
-	go k.relay(k.reaper.Exited())
-	go k.relay(k.reaper.Childless())
+	k.reaper.Wake(k.wake)
 	if out != nil {
 		if k.capture, err = out.capture(j.entry, s.OutputMax, capture.Policy(s.OnOutputMax)); err != nil {
 			return err
@@ -154,7 +153,7 @@ func (k *kept) prepareCgroup(s *unit.Spec, cmd *keeper.Command) error {
 	if h == nil {
 		return &unit.IsolationError{Isolation: verify.IsolationCgroup, Refused: []unit.Refusal{{What: "cgroup v2", Why: cgroup.ErrNoHierarchy.Error()}}}
 	}
-	parent, err := h.FindParent(s.CgroupParent)
+	parent, err := k.j.l.findParent(h, s.CgroupParent)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,11 @@ type Launcher struct {
 	// muteSince is when a manager last did not answer in time.
 	muteSince map[unit.Manager]time.Time
 	cgroups   *cgroup.Hierarchy
-	reapers   *keeper.Subreaper
+	// parent is where cgroups were made that nobody named a place for, and
+	// parentAt when that was found.
+	parent   *cgroup.Parent
+	parentAt time.Time
+	reapers  *keeper.Subreaper
 }
 
 // Config is what a Launcher works with.
@@ -89,6 +93,29 @@ func (l *Launcher) hierarchy() *cgroup.Hierarchy {
 		l.cgroups, _ = cgroup.FindHierarchy()
 	}
 	return l.cgroups
+}
+
+// parentTime is for how long a place for cgroups is taken to be good: this
+// process can be moved to another, though nobody does that while it starts many.
+const parentTime = time.Second
+
+// findParent is the hierarchy's FindParent, not again for each of many jobs that
+// are started at once.
+func (l *Launcher) findParent(h *cgroup.Hierarchy, named string) (*cgroup.Parent, error) {
+	if named != "" {
+		return h.FindParent(named)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.parent != nil && time.Since(l.parentAt) < parentTime {
+		return l.parent, nil
+	}
+	p, err := h.FindParent("")
+	if err != nil {
+		return nil, err
+	}
+	l.parent, l.parentAt = p, time.Now()
+	return p, nil
 }
 
 // hostIdentity is where a record belongs.

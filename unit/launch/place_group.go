@@ -122,27 +122,52 @@ func describeProcess(p keeper.Process) (m verify.Member, ok bool) {
 }
 
 // descendants are the job's processes as their reaper has them, or once it is
-// lost, its keeper.
+// lost, its keeper. A keeper can have many jobs: of its children those alone
+// count that came to it from a lost reaper, and never another job's reaper.
 func (p *groupPlace) descendants() []keeper.Process {
 	rec := p.k.j.rec
 	if !Ended(rec.Reaper) {
 		found, _ := keeper.Descendants(rec.Reaper.PID)
 		return found
 	}
-	if Ended(rec.Keeper) {
+	if r := p.k.reaper; r != nil {
+		if !r.Lost() {
+			return nil // nothing was left to it, or that is about to be known
+		}
+		return r.Adopted()
+	}
+	if h, _ := p.k.heard(); h != nil && h.Childless || Ended(rec.Keeper) {
 		return nil
 	}
-	session, err := unix.Getsid(rec.Keeper.PID)
+	return adopted(rec.Keeper.PID)
+}
+
+// adopted are the processes that came to the keeper of another process from a
+// lost reaper. A keeper's other children are of its own session, as are theirs,
+// but for its reapers, which are forks of it.
+func adopted(pid int) []keeper.Process {
+	session, err := unix.Getsid(pid)
 	if err != nil {
 		return nil
 	}
-	all, _ := keeper.Descendants(rec.Keeper.PID)
+	self, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil {
+		return nil
+	}
+	children, err := keeper.Children(pid)
+	if err != nil {
+		return nil
+	}
 	var found []keeper.Process
-	for _, d := range all {
-		// A keeper's other children are of its own session, as are theirs.
-		if s, err := unix.Getsid(d.PID); err == nil && s != session {
-			found = append(found, d)
+	for _, c := range children {
+		if s, err := unix.Getsid(c.PID); err != nil || s == session {
+			continue
 		}
+		if exe, err := os.Stat(fmt.Sprintf("/proc/%d/exe", c.PID)); err == nil && os.SameFile(exe, self) {
+			continue
+		}
+		below, _ := keeper.Descendants(c.PID)
+		found = append(append(found, c), below...)
 	}
 	return found
 }

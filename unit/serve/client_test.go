@@ -336,12 +336,12 @@ func (c *client) end() (ended serve.Ended) {
 	if err := json.Unmarshal(m.Params, &ended); err != nil {
 		c.t.Fatal(err)
 	}
-	c.wait()
+	c.leaves()
 	return ended
 }
 
-// wait wants the server to end, and its last message to be the last.
-func (c *client) wait() {
+// leaves wants the server to end, and its last message to be the last.
+func (c *client) leaves() {
 	c.t.Helper()
 	c.find2()
 	done := make(chan error, 1)

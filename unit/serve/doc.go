@@ -24,7 +24,7 @@
 //
 // A job has one goroutine, its keeper, that waits for it and acts on it; all
 // else looks at it as another process would, by its record. One goroutine
-// writes. What is to be written waits in a box for each job: answers and facts
+// reads the output of all jobs, and one writes. What is to be written waits in a box for each job: answers and facts
 // are kept, output is read from the job's ring when its turn comes, so that a
 // client that does not read costs a ring for each job and nothing more.
 package serve

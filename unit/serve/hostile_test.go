@@ -90,7 +90,7 @@ func TestHostileLines(t *testing.T) {
 }
 
 // rss is the resident memory of a process, in bytes.
-func rss(t *testing.T, pid int) int {
+func rss(t testing.TB, pid int) int {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -196,6 +196,26 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	})
 }
 
+// A job that lives costs its server a goroutine or two and its descriptors, not a
+// stack for each pipe and each wait.
+func TestLiveJobsCostLittle(t *testing.T) {
+	const jobs, most = 150, 48 << 10
+	c := dial(t, "group", options{running: jobs + 1})
+	c.run(nil, "true")
+	before := rss(t, c.cmd.Process.Pid)
+	var ids []string
+	for range jobs {
+		ids = append(ids, c.ask("job.start", c.job(map[string]any{"owner": "all"}, "sleep", "4750")))
+	}
+	for _, id := range ids {
+		c.answer(id).into(t, nil)
+	}
+	if each := (rss(t, c.cmd.Process.Pid) - before) / jobs; each > most {
+		t.Errorf("a job costs %d KiB, at most %d are allowed", each>>10, most>>10)
+	}
+	c.call("job.stopOwner", map[string]any{"owner": "all"}, nil)
+}
+
 // pipeOf is the standard output of the server of a deaf client.
 func pipeOf(t *testing.T, c *client) io.Reader {
 	t.Helper()
@@ -263,7 +283,7 @@ func TestShutdownAnswersWhatWaits(t *testing.T) {
 	}
 	c.answer(wait).into(t, nil)
 	c.answer(run).into(t, nil)
-	c.wait()
+	c.leaves()
 	if processes("sleep", "39[34]") != 0 {
 		t.Error("something is left")
 	}

@@ -10,18 +10,17 @@ import (
 // newPipe makes a pipe. Only our end does not block: the flag is of the end,
 // and the job is to get one as a shell would make it. ours is 0 for the end to
 // read from and 1 for the other.
-func newPipe(ours int) (own, jobs *os.File, err error) {
+func newPipe(ours int) (own int, jobs *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
-		return nil, nil, fmt.Errorf("cannot make a pipe: %w", err)
+		return -1, nil, fmt.Errorf("cannot make a pipe: %w", err)
 	}
 	if err := unix.SetNonblock(fds[ours], true); err != nil {
 		unix.Close(fds[0])
 		unix.Close(fds[1])
-		return nil, nil, fmt.Errorf("cannot make a pipe: %w", err)
+		return -1, nil, fmt.Errorf("cannot make a pipe: %w", err)
 	}
-	names := [2]string{"pipe for reading", "pipe for writing"}
-	return os.NewFile(uintptr(fds[ours]), names[ours]), os.NewFile(uintptr(fds[1-ours]), names[1-ours]), nil
+	return fds[ours], os.NewFile(uintptr(fds[1-ours]), "pipe"), nil
 }
 
 // openOutput opens a file that a job will write to. A fifo or a socket, at

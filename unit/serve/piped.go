@@ -1,7 +1,7 @@
 package serve
 
 import (
-	"os"
+	"errors"
 	"sync"
 	"time"
 
@@ -15,6 +15,9 @@ import (
 // maxChunk is how many bytes of output one message carries at most.
 const maxChunk = 64 << 10
 
+// catchUpPause is how often is looked whether the client was told.
+const catchUpPause = 2 * time.Millisecond
+
 // Why output was dropped.
 const (
 	droppedSlow  = "slow"
@@ -24,6 +27,8 @@ const (
 // piped is the output of a job that the server reads itself, and tells.
 type piped struct {
 	encoding string
+	// gather reads it.
+	gather *gather
 	// max is how much both streams may have together; less than 0 is any.
 	max int64
 	// name and changed are the job's.
@@ -47,8 +52,14 @@ type piped struct {
 // stream is one pipe.
 type stream struct {
 	name string
-	r    *os.File
-	ring ring
+	out  *piped
+	// id is the gather's name of it.
+	id uint64
+	// reading is held while something was read that is not in the ring yet. fd
+	// is the pipe, -1 once it is closed.
+	reading sync.Mutex
+	fd      int
+	ring    ring
 	// sent is the place up to which it was told.
 	sent int64
 	// cut is how much came after max; cutTold how much of that was told.
@@ -58,54 +69,45 @@ type stream struct {
 	ended bool
 }
 
-func (p *piped) add(name string, r *os.File, pool *pool) {
-	p.streams = append(p.streams, &stream{name: name, r: r, ring: ring{pool: pool, most: maxRing}})
+func (p *piped) add(name string, fd int, pool *pool) {
+	p.streams = append(p.streams, &stream{name: name, out: p, fd: fd, ring: ring{pool: pool, most: maxRing}})
 	p.open++
 }
 
 // start begins to read.
 func (p *piped) start() {
 	for _, s := range p.streams {
-		go p.follow(s)
+		if p.gather.add(s) != nil {
+			p.finish(s) // what cannot be read is as good as closed
+		}
 	}
 }
 
-// buffers are what output is read with, for a moment each.
-var buffers = sync.Pool{New: func() any { b := make([]byte, maxChunk); return &b }}
+// readFrom takes what a stream has, once.
+func (p *piped) readFrom(s *stream, buf []byte) {
+	if !p.readOnce(s, buf) {
+		p.finish(s)
+	}
+}
 
-func (p *piped) follow(s *stream) {
-	defer p.finish(s)
-	raw, err := s.r.SyscallConn()
-	if err != nil {
-		return
+// readOnce is false when nothing will come any more.
+func (p *piped) readOnce(s *stream, buf []byte) bool {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if s.fd < 0 {
+		return true // it was given up meanwhile, by who finishes it
 	}
 	for {
-		var n int
-		var rerr error
-		buf := (*[]byte)(nil)
-		err := raw.Read(func(fd uintptr) bool {
-			// Nobody holds a buffer while he waits.
-			buf = buffers.Get().(*[]byte)
-			for {
-				if n, rerr = unix.Read(int(fd), *buf); rerr != unix.EINTR {
-					break
-				}
-			}
-			if rerr == unix.EAGAIN {
-				buffers.Put(buf)
-				buf = nil
-				return false
-			}
+		switch n, err := unix.Read(s.fd, buf); {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EAGAIN):
 			return true
-		})
-		if buf != nil {
-			if n > 0 {
-				p.take(s, (*buf)[:n])
-			}
-			buffers.Put(buf)
-		}
-		if err != nil || rerr != nil || n <= 0 {
-			return
+		case err != nil || n <= 0:
+			return false
+		default:
+			p.take(s, buf[:n])
+			return true
 		}
 	}
 }
@@ -131,8 +133,11 @@ func (p *piped) take(s *stream, b []byte) {
 	}
 }
 
+// finish ends a stream, once.
 func (p *piped) finish(s *stream) {
-	s.r.Close()
+	if !s.close(p.gather) {
+		return
+	}
 	p.mu.Lock()
 	s.ended = true
 	p.open--
@@ -156,10 +161,62 @@ func (p *piped) drain(d time.Duration) bool {
 	case <-timer.C:
 	}
 	for _, s := range p.streams {
-		s.r.Close()
+		p.finish(s)
 	}
-	<-p.closed
 	return false
+}
+
+// catchUp waits, for some time at most, until all was told that is written by
+// now. Those who write on do not hold it up.
+func (p *piped) catchUp(d time.Duration) {
+	tick := time.NewTicker(catchUpPause)
+	defer tick.Stop()
+	late := time.NewTimer(d)
+	defer late.Stop()
+	for _, s := range p.streams {
+		place := s.written(p)
+		for !p.toldTo(s, place) {
+			select {
+			case <-tick.C:
+			case <-late.C:
+				return
+			}
+		}
+	}
+}
+
+// close closes the pipe; false when that was done before.
+func (s *stream) close(g *gather) bool {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if s.fd < 0 {
+		return false
+	}
+	g.remove(s)
+	unix.Close(s.fd)
+	s.fd = -1
+	return true
+}
+
+// written is the place in a stream up to which it was written by now.
+func (s *stream) written(p *piped) int64 {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	waits, err := unix.IoctlGetInt(s.fd, unix.TIOCINQ)
+	if err != nil {
+		waits = 0 // it is closed
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return s.ring.end + s.cut + int64(waits)
+}
+
+// toldTo is true when a stream was told up to a place, or up to where there was
+// too much.
+func (p *piped) toldTo(s *stream, place int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return s.sent >= place || s.cut > 0 && s.sent == s.ring.end
 }
 
 // next is the next message for the client.

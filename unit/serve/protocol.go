@@ -192,7 +192,8 @@ type OutputParams struct {
 	OnMax    string `json:"on_max,omitempty"`
 }
 
-// RunParams is a job that is awaited.
+// RunParams is a job that is awaited: until it has settled, or until its main
+// process has ended where leftovers are kept.
 type RunParams struct {
 	StartParams
 	// BackgroundAfterMS answers after that time, with a job that goes on

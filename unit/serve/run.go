@@ -42,8 +42,8 @@ func (c *call) run() func() {
 	}
 }
 
-// await waits for the end of a job, or for the time after which it goes on
-// without the request. Cancelling stops it, but for one that another start had
+// await waits for the end of a job, of its main process alone where others stay
+// by request, or for the time after which it goes on without the request. Cancelling stops it, but for one that another start had
 // begun.
 func (c *call) await(j *job, after time.Duration, joined bool) {
 	var late <-chan time.Time
@@ -57,6 +57,9 @@ func (c *call) await(j *job, after time.Duration, joined bool) {
 		select {
 		case <-j.settled:
 			waiting = false
+		case <-j.kept:
+			c.leftBehind(j, r)
+			return
 		case <-late:
 			late = nil
 			if rep, err := j.promoted(); err == nil {
@@ -74,6 +77,20 @@ func (c *call) await(j *job, after time.Duration, joined bool) {
 	}
 	r.Report, r.Facts = j.report(), j.facts()
 	c.reply(j.box, r, true)
+}
+
+// leftBehind answers for a job of which something stays: what is there now,
+// behind the output that was written by then.
+func (c *call) leftBehind(j *job, r *RunResult) {
+	if j.out != nil {
+		j.out.catchUp(drainTime)
+	}
+	rep, facts, err := c.s.look(c.ctx, j.name)
+	if err != nil {
+		rep, facts = j.report(), j.facts()
+	}
+	r.Report, r.Facts = rep, facts
+	c.answer(j.box, r)
 }
 
 // promoted detaches the job.

@@ -53,6 +53,8 @@ type Server struct {
 	gate  *admission
 	slots chan struct{}
 	rings *pool
+	// gather reads the output of jobs.
+	gather *gather
 
 	// tasks are the goroutines that answer requests.
 	tasks sync.WaitGroup
@@ -82,7 +84,7 @@ func New(cfg Config) *Server {
 		cfg.MaxRunning = 4 * runtime.NumCPU()
 	}
 	return &Server{
-		cfg: cfg, l: cfg.Launcher, gate: &admission{most: cfg.MaxRunning}, slots: make(chan struct{}, maxStarting), rings: &pool{},
+		cfg: cfg, l: cfg.Launcher, gate: &admission{most: cfg.MaxRunning}, slots: make(chan struct{}, maxStarting), rings: &pool{}, gather: &gather{},
 		calls: map[string]*call{}, jobs: map[string]*job{}, starts: map[*start]struct{}{}, tokens: map[string]*start{},
 		quit: make(chan struct{}),
 	}
@@ -124,6 +126,7 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) Ended {
 			s.tidy()
 		}
 	}
+	defer s.gather.close()
 	return s.end(why, written)
 }
 

@@ -260,13 +260,13 @@ func (s *Server) open(p *StartParams) (*ends, error) {
 		if err != nil {
 			return e, err
 		}
-		e.in, e.stdio.In = own, jobs
+		e.in, e.stdio.In = os.NewFile(uintptr(own), "stdin"), jobs
 		e.jobs = append(e.jobs, jobs)
 	}
 	var err error
 	switch p.Output.Mode {
 	case modeNotify:
-		err = e.pipes(p, s.rings)
+		err = e.pipes(p, s.rings, s.gather)
 	case modeFiles:
 		err = e.files(p, 0o666&^s.cfg.Caller.Umask)
 	}
@@ -276,8 +276,8 @@ func (s *Server) open(p *StartParams) (*ends, error) {
 	return e, err
 }
 
-func (e *ends) pipes(p *StartParams, rings *pool) error {
-	e.out = &piped{encoding: p.Output.Encoding, max: -1}
+func (e *ends) pipes(p *StartParams, rings *pool, gather *gather) error {
+	e.out = &piped{encoding: p.Output.Encoding, gather: gather, max: -1}
 	if p.Output.MaxBytes != nil {
 		e.out.max = *p.Output.MaxBytes
 	}
@@ -341,7 +341,7 @@ func (e *ends) closeOwn() {
 	}
 	if e.out != nil {
 		for _, s := range e.out.streams {
-			s.r.Close()
+			s.close(e.out.gather)
 		}
 	}
 }

@@ -1,0 +1,235 @@
+package serve
+
+import (
+	"context"
+	"time"
+
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/launch"
+)
+
+const (
+	// retryPause is the time between two attempts to wait for a job whose
+	// record cannot be read, and maxRetries how many there are.
+	retryPause = time.Second
+	maxRetries = 10
+)
+
+// order is what a keeper is asked to do.
+type order struct {
+	// promote detaches the job; else it is stopped, with grace. exceeded is
+	// for a job that wrote too much.
+	promote, exceeded bool
+	grace             time.Duration
+	// answer gets one outcome.
+	answer chan outcome
+}
+
+// outcome is what came of waiting or acting. A report without a schema is none.
+type outcome struct {
+	rep unit.Report
+	err error
+	// final is true when nothing more can be learned of the job.
+	final bool
+}
+
+// keep stays with the job until nothing more can be learned of it. It does one
+// thing at a time: it waits, or it stops the job.
+func (j *job) keep(h *launch.Job) {
+	defer h.Close()
+	h.OnFacts(j.learn)
+	k := &keeping{j: j, h: h, do: j.attend(h), rests: true}
+	for {
+		if k.rests {
+			k.rest()
+		} else if !k.turn() {
+			return
+		}
+	}
+}
+
+// rest waits as long as nobody needs to do anything for the job: on a small
+// stack, and with no goroutine more. There can be many such jobs.
+func (k *keeping) rest() {
+	k.rests = false
+	stirred, until, ok := k.h.Rest()
+	if !ok || !k.j.mine {
+		return
+	}
+	var late <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-stirred:
+	case <-late:
+	case o := <-k.j.orders:
+		k.obey(o)
+	}
+}
+
+// turn does one thing; false when the job is over.
+func (k *keeping) turn() bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	result := make(chan outcome, 1)
+	go func() { result <- k.do(ctx) }()
+	r, more := k.hear(result, cancel)
+	if !more {
+		k.j.finish(r.rep)
+		k.answer(r)
+	}
+	return more
+}
+
+// keeping is the keeper's state.
+type keeping struct {
+	j *job
+	h *launch.Job
+	// do is what it does now.
+	do func(context.Context) outcome
+	// rests is true when that can be put off until something happens.
+	rests bool
+	// killAt is when the stop that is under way kills; zero for none. waiters
+	// want to know what came of it.
+	killAt  time.Time
+	waiters []chan outcome
+	retries int
+}
+
+func (k *keeping) answer(r outcome) {
+	for _, c := range k.waiters {
+		c <- r
+	}
+	k.waiters, k.killAt = nil, time.Time{}
+}
+
+// hear waits for the result of what is being done, or for an order that
+// changes it. more is false when the job is over.
+func (k *keeping) hear(result <-chan outcome, cancel func()) (r outcome, more bool) {
+	for {
+		select {
+		case r := <-result:
+			return k.heard(r)
+		case o := <-k.j.orders:
+			if !o.promote && !k.killAt.IsZero() && !time.Now().Add(o.grace).Before(k.killAt) {
+				// The stop that is under way is no slower.
+				k.waiters = append(k.waiters, o.answer)
+				continue
+			}
+			if o.promote && !k.killAt.IsZero() {
+				o.answer <- outcome{err: fail(CodeEnded, KindEnded, "cannot promote job "+k.j.name+": it is being stopped")}
+				continue
+			}
+			cancel()
+			if r := <-result; r.final {
+				k.waiters = append(k.waiters, o.answer)
+				return r, false
+			}
+			k.obey(o)
+			return outcome{}, true
+		}
+	}
+}
+
+// obey changes what is to be done next. Nothing is being done.
+func (k *keeping) obey(o *order) {
+	if o.promote {
+		o.answer <- k.promote()
+		k.do, k.rests = k.j.attend(k.h), true
+		return
+	}
+	k.waiters, k.killAt = append(k.waiters, o.answer), time.Now().Add(o.grace)
+	k.do = k.stop(o)
+}
+
+// heard takes a result that came by itself.
+func (k *keeping) heard(r outcome) (outcome, bool) {
+	if r.final {
+		return r, false
+	}
+	k.answer(r)
+	if r.err == nil {
+		k.retries = 0
+	} else if k.retries++; k.retries > maxRetries {
+		r.rep = k.j.report()
+		return r, false // its record is gone, or is somebody else's
+	}
+	attend, pause := k.j.attend(k.h), r.err != nil
+	k.do = func(ctx context.Context) outcome {
+		if pause {
+			select {
+			case <-time.After(retryPause):
+			case <-ctx.Done():
+			}
+		}
+		return attend(ctx)
+	}
+	return r, true
+}
+
+func (k *keeping) stop(o *order) func(context.Context) outcome {
+	return func(ctx context.Context) outcome {
+		stop := k.h.Stop
+		if o.exceeded {
+			stop = k.h.Exceed
+		}
+		rep, err := stop(ctx, o.grace)
+		return outcome{rep, err, rep.Confirmed}
+	}
+}
+
+func (k *keeping) promote() outcome {
+	rep, detached, err := k.h.Detach(context.Background())
+	switch {
+	case err != nil:
+		return outcome{err: err}
+	case !detached:
+		return outcome{err: &unit.EndedError{Op: "promote", Name: k.j.name}}
+	}
+	k.j.mu.Lock()
+	k.j.detached, k.j.rep = true, rep
+	k.j.mu.Unlock()
+	return outcome{rep: rep}
+}
+
+// attend waits for the job's end, and does for a job of this server what no
+// manager does.
+func (j *job) attend(h *launch.Job) func(context.Context) outcome {
+	return func(ctx context.Context) outcome {
+		wait, fact := h.Wait, launch.FactSettled
+		if j.mine {
+			wait = h.Await
+			if j.leftovers == unit.LeftoversKeep {
+				fact = launch.FactExit
+			}
+		}
+		rep, err := wait(ctx, fact)
+		if err == nil && !rep.Confirmed {
+			if j.mine && j.leftovers == unit.LeftoversKeep && !rep.Tree.Empty {
+				err = j.leave(h)
+			}
+			if err == nil {
+				rep, err = h.Wait(ctx, launch.FactSettled)
+			}
+		}
+		return outcome{rep, err, rep.Confirmed || err == nil}
+	}
+}
+
+// leave lets what is left of the job outlive the server.
+func (j *job) leave(h *launch.Job) error {
+	j.mu.Lock()
+	before := j.detached
+	j.detached = true
+	j.mu.Unlock()
+	if !before {
+		if err := h.Keep(); err != nil {
+			return err
+		}
+	}
+	j.keptOnce.Do(func() { close(j.kept) })
+	return nil
+}
