@@ -21,7 +21,7 @@ import (
 var (
 	spans = texts("0", "1", "7", "20", "1.5", ".5", "3.", "0.000001", "18446744073709551615", "9223372036854775807", "584542", "+", "-", " ", "\t", ".", "infinity",
 		"s", "sec", "second", "seconds", "m", "min", "minute", "months", "M", "h", "hr", "hours", "d", "day", "days", "w", "week", "y", "year", "ms", "msec", "us", "usec", "µs", "ns", "x")
-	sizes = texts("0", "1", "7", "20", "1.5", ".5", "3.", "0.001", "18446744073709551615", "16777216", "1023", "+", "-", " ", "\t", ".",
+	sizes = texts("0", "1", "7", "20", "1.5", ".5", "3.", "0.001", "18446744073709551614", "16777216", "1023", "+", "-", " ", "\t", ".",
 		"B", "K", "M", "G", "T", "P", "E", "k", "KB", "x")
 )
 
@@ -102,6 +102,9 @@ func TestRigSizesLikeTheManager(t *testing.T) {
 	})
 	for i := range 400 {
 		s := sizes.Example(i)
+		if strings.TrimSpace(s) == "" {
+			continue // in a file it resets the setting
+		}
 		u := fmt.Sprintf("%ssize-%03d.service", r.prefix, i)
 		texts, units = append(texts, s), append(units, u)
 		content := "[Service]\nExecStart=/bin/true\nMemoryLow=" + stays + "\nMemoryLow=" + s + "\n"

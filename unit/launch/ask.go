@@ -113,7 +113,7 @@ func Locate(s *unit.Spec, dir string, search []string) (err error) {
 }
 
 // locateBelow is Locate for a job with another root directory: what is found
-// there need not be what runs, which links and mounts of its own decide.
+// there, or else here, need not be what runs, which links and mounts decide.
 func locateBelow(root string, s *unit.Spec, dir string, search []string) error {
 	s.Dir = filepath.Join("/", dir)
 	command := s.Command[0]
@@ -133,8 +133,10 @@ func locateBelow(root string, s *unit.Spec, dir string, search []string) error {
 			return nil
 		}
 	}
-	return &unit.StartError{Unit: command, Status: statusNotFound, Detail: "not found below " + root + " in PATH=" + path,
-		Hints: []string{"give its path, such as /usr/bin/" + command}}
+	// A mount may bring it from here.
+	var err error
+	s.Path, err = Resolve(command, s.Dir, search)
+	return err
 }
 
 func workingDirectory(asked string) (string, error) {

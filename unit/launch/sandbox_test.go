@@ -49,7 +49,8 @@ func TestLocateBelowARoot(t *testing.T) {
 		{"tool", "srv", "/opt/tool", "/srv"},
 		{"/opt/tool", "/", "/opt/tool", "/"},
 		{"./tool", "/opt", "/opt/tool", "/opt"},
-		{"sh", "/", "", "/"},
+		{"sh", "/", "/bin/sh", "/"},
+		{"no-such-command", "/", "", "/"},
 	} {
 		s := &unit.Spec{Command: []string{c.command}, Properties: []string{"RootDirectory=" + root}}
 		err := Locate(s, c.dir, []string{"PATH=/bin:/opt"})
