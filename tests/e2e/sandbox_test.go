@@ -12,7 +12,7 @@ import (
 func TestSandboxedStart(t *testing.T) {
 	w := newWard(t)
 	root := t.TempDir()
-	below := []string{"RootDirectory=" + root, "BindReadOnlyPaths=/usr /usr/bin:/bin /usr/lib:/lib /usr/lib64:/lib64"}
+	below := []string{"RootDirectory=" + root, "BindReadOnlyPaths=/usr /bin /lib /lib64"}
 	for _, c := range []struct {
 		properties []string
 		captured   bool
@@ -20,7 +20,8 @@ func TestSandboxedStart(t *testing.T) {
 	}{
 		{[]string{"PrivateTmp=yes"}, true, false},
 		{[]string{"ProtectSystem=strict"}, true, false},
-		{[]string{"ProtectHome=yes", "ProtectSystem=full", "PrivateTmp=yes"}, true, false},
+		{[]string{"ProtectHome=tmpfs", "ProtectSystem=full", "PrivateTmp=yes"}, true, false},
+		{[]string{"ProtectHome=yes"}, true, true}, // which hides the runtime directory of a user
 		{[]string{"TemporaryFileSystem=/tmp:ro"}, true, true},
 		{[]string{"ReadOnlyPaths=/", "PrivateDevices=yes"}, true, true},
 		{[]string{"DynamicUser=yes"}, false, true},

@@ -172,7 +172,8 @@ func stepName(code int) string {
 // untaken is the error of a handover that nobody took.
 func untaken(name string) error {
 	return &unit.StartError{Unit: name, Step: "handover", Status: statusNoRun,
-		Detail: "what was handed over to the job's process was not found by it: a property hides the files of unitward from the job, such as ProtectHome= or TemporaryFileSystem="}
+		Detail: "what was handed over to the job's process was not found by it: a property hides the files of unitward from the job, such as InaccessiblePaths= or a user's ProtectHome=yes",
+		Hints:  []string{"ProtectHome=tmpfs and TemporaryFileSystem= hide the rest, and leave these in place"}}
 }
 
 // causeOf is what a status of systemd's own mostly means (systemd.exec(5)), and
