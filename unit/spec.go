@@ -2,6 +2,9 @@ package unit
 
 import (
 	"fmt"
+	"path"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -171,6 +174,37 @@ type Spec struct {
 	// nothing. OnOutputMax says what happens when it is passed.
 	OutputMax   int64
 	OnOutputMax OnOutputMax
+}
+
+// Apart reports whether the job is, or may be, of another user than who starts
+// it, or below another root directory: by UID, GID, or a property (User=, Group=,
+// DynamicUser=, RootDirectory=, RootImage=). Such a job can neither read what is
+// for its caller alone nor execute this program.
+func (s *Spec) Apart() bool {
+	return s.UID != "" || s.GID != "" || slices.ContainsFunc(s.Properties, func(a string) bool {
+		name, value, _ := strings.Cut(a, "=")
+		switch name {
+		case "User", "Group", "RootImage":
+			return value != ""
+		case "RootDirectory":
+			return strings.Trim(value, "/") != ""
+		case "DynamicUser":
+			return !slices.Contains([]string{"", "0", "no", "n", "false", "f", "off"}, strings.ToLower(value))
+		}
+		return false
+	})
+}
+
+// Root is the directory that is the job's root: that of its last property
+// RootDirectory=, or "/".
+func (s *Spec) Root() string {
+	root := "/"
+	for _, a := range s.Properties {
+		if value, ok := strings.CutPrefix(a, "RootDirectory="); ok {
+			root = path.Clean("/" + value)
+		}
+	}
+	return root
 }
 
 // LimitAsked is a limit of the unit as the user gave it.

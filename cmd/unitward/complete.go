@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit/launch"
 )
 
@@ -29,7 +30,11 @@ func (a *app) completions(root *cobra.Command, args []string) {
 		"kill-signal": fixed(signalNames()...),
 		"owner":       a.completeOwners,
 		"uid":         accounts("/etc/passwd"), "gid": accounts("/etc/group"),
-		"setenv": completeVariables,
+		"setenv": completeVariables, "slice": completeSlices,
+		"property":       completeWith(property.Complete),
+		"timer-property": completeTrigger(property.Timer), "path-property": completeTrigger(property.Path), "socket-property": completeTrigger(property.Socket),
+		"job-mode": fixed(jobModes[:]...), "service-type": fixed("exec", "simple", "oneshot"), "expand-environment": fixed("yes", "no"),
+		"root-directory": directory,
 	}
 	nothing := fixed()
 	for _, cmd := range append(root.Commands(), root) {

@@ -170,14 +170,14 @@ func TestPrintReport(t *testing.T) {
 		rep  unit.Report
 		want []string
 	}{
-		{full, []string{"foo - make a?b\n", "settled, failed (2)\n", "after 1.5s\n", "TasksMax=9: not applied, none\n", "empty, by populated 0\n", "TERM at 05:06:07\n"}},
+		{full, []string{"foo - make a?b\n", "   journal  journalctl -u foo.service\n", "settled, failed (2)\n", "after 1.5s\n", "TasksMax=9: not applied, none\n", "empty, by populated 0\n", "TERM at 05:06:07\n"}},
 		{stuck, []string{"ended, signaled (SIGTERM)\n", "populated 1 9 (sleep 1)\n", "empty unit: cgroup.events said populated 1\n", "next  do that\n"}},
 		{unit.Report{Name: "foo", State: unit.StateRunning}, []string{"state  running\n"}},
 		// Nothing of it ran, so it has an end and no duration.
 		{(&unit.Record{Name: "foo", Command: []string{"x"}}).StartFailed(at, "no such file"), []string{"settled, start-failed\n", "ended  "}},
 	} {
 		var b strings.Builder
-		if err := printReport(&b, c.rep, "", true); err != nil {
+		if err := printReport(&b, c.rep, "", []place{{"journal", "journalctl -u foo.service"}}, true); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range c.want {

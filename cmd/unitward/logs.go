@@ -12,7 +12,6 @@ import (
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/capture"
 	"github.com/unitward/unitward/unit/launch"
-	"github.com/unitward/unitward/verify"
 )
 
 // logsOptions are the options of logs.
@@ -162,17 +161,5 @@ func (e *uncapturedError) Error() string {
 
 // Hint proposes the way out.
 func (e *uncapturedError) Hint() []string {
-	id := e.rec.Identity
-	show := "journalctl -t " + e.rec.Name // the stream carries the job's name
-	if id.Isolation == verify.IsolationService || id.Isolation == "" {
-		name := id.Unit
-		if name == "" {
-			name = e.rec.Name + ".service"
-		}
-		show = "journalctl -u " + name
-		if id.Manager == unit.ManagerUser {
-			show = "journalctl --user -u " + name
-		}
-	}
-	return []string{"what went to the journal is shown by: " + show}
+	return []string{"what went to the journal is shown by: " + journalOf(e.rec)}
 }

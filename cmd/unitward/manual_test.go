@@ -3,6 +3,7 @@ package main
 import (
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -131,7 +132,7 @@ func TestVerbsEverywhere(t *testing.T) {
 func TestProse(t *testing.T) {
 	_, pages := tree(t)
 	others := map[string]bool{}
-	for _, p := range strings.Fields("at.1 jq.1 unitward-mcp.1 systemctl.1 systemd-run.1 systemd.exec.5 systemd.resource-control.5 systemd.service.5 cgroups.7 systemd.time.7 cron.8") {
+	for _, p := range strings.Fields("at.1 jq.1 journalctl.1 machinectl.1 ssh.1 unitward-mcp.1 systemctl.1 systemd-run.1 systemd.exec.5 systemd.resource-control.5 systemd.service.5 cgroups.7 systemd.time.7 cron.8") {
 		others[p] = true
 	}
 	reference := regexp.MustCompile(`\bXr (\S+) (\d)`)
@@ -178,6 +179,8 @@ func TestValuesOfOptions(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"run --isolation ", "cgroup"}, {"run --kill-signal ", "TERM"}, {"wait --for ", "tree"}, {"kill -s ", "HUP"},
 		{"run --setenv PAGER", "PAGER_OF_A_TEST"}, {"run --uid ro", "root"}, {"run -- tru", "true"}, {"start en", "env"},
+		{"run -p MemoryMa", "MemoryMax="}, {"start --property=ProtectHome=t", "ProtectHome=tmpfs"}, {"start --timer-property Acc", "AccuracySec="},
+		{"start --socket-property ListenF", "ListenFIFO="}, {"start --path-property PathEx", "PathExists="}, {"run --slice ", ":4"}, {"run --job-mode ", "lenient"},
 		{"run --lifetime ", "owner"}, {"run --working-directory ", ":16"}, {"run --timeout ", ":4"}, {"doctor ", ":4"},
 	} {
 		words := strings.Split(c.line, " ")
@@ -189,6 +192,23 @@ func TestValuesOfOptions(t *testing.T) {
 	// A mark of the help is none of a shell's.
 	if _, out, _ := do(t, cobra.ShellCompRequestCmd, "run", "--uni"); out != "--unit\tname the job, and its unit, NAME\n:4\n" {
 		t.Errorf("--uni offers %q", out)
+	}
+}
+
+// Slices are found through slices alone, where a unit of another type ends the
+// way.
+func TestSlicesBelow(t *testing.T) {
+	root := t.TempDir()
+	for _, dir := range []string{"a.slice/a-b.slice/x.service/c.slice", "d.slice", "y.scope"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := slicesBelow(root); !slices.Equal(got, []string{"a.slice", "a-b.slice", "d.slice"}) {
+		t.Errorf("%v", got)
+	}
+	if got := slicesBelow(filepath.Join(root, "nowhere")); got != nil {
+		t.Errorf("%v", got)
 	}
 }
 

@@ -3,6 +3,9 @@ package main
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -18,8 +21,10 @@ import (
 type systemdOptions struct {
 	sliceInherit, sendSIGHUP, ignoreFailure, noBlock bool
 	serviceType, jobMode                             string
-	expandEnvironment                                bool
+	expandEnvironment                                yesNo
 	appID, appLauncher                               string
+	rootDirectory                                    string
+	elsewhere                                        elsewhere
 }
 
 func (o *systemdOptions) register(f *pflag.FlagSet) {
@@ -28,13 +33,45 @@ func (o *systemdOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.appLauncher, "launcher", "", "with --app-id: name `NAME` as who launches the application")
 	f.StringVar(&o.serviceType, "service-type", "exec", "wait for what this `TYPE` of service waits for: exec, simple or, with run, oneshot")
 	f.StringVar(&o.jobMode, "job-mode", "fail", "what becomes of jobs that the manager has queued: a `MODE` of systemctl --job-mode")
-	f.BoolVar(&o.expandEnvironment, "expand-environment", false, "replace ${NAME} in the arguments by the job's variables, as systemd does")
+	f.Var(&o.expandEnvironment, "expand-environment", "`yes|no`: replace ${NAME} in the arguments by the job's variables, as systemd does")
 	f.BoolVar(&o.ignoreFailure, "ignore-failure", false, "take a failure of the command for a success")
 	f.BoolVar(&o.sendSIGHUP, "send-sighup", false, "send SIGHUP after the first signal of a stop")
 	f.BoolVar(&o.noBlock, "no-block", false, "accepted for systemd-run's sake by start, which waits for no more than the execution")
 	f.BoolP("remain-after-exit", "r", false, "accepted for systemd-run's sake: the record stays after the end")
 	f.BoolP("verbose", "v", false, "accepted for systemd-run's sake: run passes output on, and logs -f shows it")
 	f.Bool("no-ask-password", false, "accepted for systemd-run's sake: nothing is ever asked")
+	f.StringVar(&o.rootDirectory, "root-directory", "", "run with `DIR` as the root directory")
+	f.BoolP("same-root-dir", "R", false, "run with the root directory of this command's manager, which is the default")
+	o.elsewhere.register(f)
+	f.Bool("no-pager", false, "accepted for systemd-run's sake: there is never a pager")
+}
+
+// elsewhere are options of systemd-run for a manager that is not this machine's
+// own. They are read for the sake of a better answer than that there are none.
+type elsewhere struct{ host, machine, capsule string }
+
+func (e *elsewhere) register(f *pflag.FlagSet) {
+	for _, o := range []struct {
+		value       *string
+		name, short string
+	}{{&e.host, "host", "H"}, {&e.machine, "machine", "M"}, {&e.capsule, "capsule", "C"}} {
+		f.StringVarP(o.value, o.name, o.short, "", "")
+		f.Lookup(o.name).Hidden = true
+	}
+}
+
+func (e *elsewhere) refuse() error {
+	const why = ": the proof of an end is read from the cgroups of the machine itself"
+	switch {
+	case e.host != "":
+		return &usageError{"cannot use --host " + quote(e.host) + why, "run unitward there: ssh " + e.host + " unitward run -- COMMAND…"}
+	case e.machine != "":
+		return &usageError{"cannot use --machine " + quote(e.machine) + why,
+			"run unitward in there: systemd-run --machine=" + e.machine + " --pipe --wait unitward run -- COMMAND…"}
+	case e.capsule != "":
+		return usage("cannot use --capsule %s: its manager is another user's, whose word is not taken", quote(e.capsule))
+	}
+	return nil
 }
 
 // jobModes are those of systemctl(1) that leave the job its guard: without
@@ -43,7 +80,15 @@ var jobModes = [...]string{"fail", "replace", "replace-irreversibly", "isolate",
 
 // manage turns them into parts of the job.
 func (o *jobOptions) manage(s *unit.Spec) error {
+	if err := o.elsewhere.refuse(); err != nil {
+		return err
+	}
 	s.InheritSlice, s.IgnoreFailure = o.sliceInherit, o.ignoreFailure
+	if o.rootDirectory != "" {
+		if err := o.root(s); err != nil {
+			return err
+		}
+	}
 	if o.sendSIGHUP {
 		s.Properties = append(slices.Clip(s.Properties), "SendSIGHUP=yes")
 	}
@@ -69,6 +114,23 @@ func (o *jobOptions) manage(s *unit.Spec) error {
 	}
 	if o.appLauncher != "" && o.appID == "" {
 		return &usageError{"cannot use --launcher: no application was named", "add --app-id"}
+	}
+	return nil
+}
+
+// root gives the job another root directory.
+func (o *jobOptions) root(s *unit.Spec) error {
+	dir, err := filepath.Abs(o.rootDirectory)
+	if err != nil {
+		return fmt.Errorf("cannot find the root directory: %w", err)
+	}
+	if s.Isolation[0] != verify.IsolationService {
+		return usage("cannot use --root-directory with --isolation %s: service is expected", quote(strings.Join(s.Isolation, ",")))
+	}
+	s.Isolation = []string{verify.IsolationService}
+	s.Properties = append(slices.Clip(s.Properties), "RootDirectory="+dir)
+	if dir != "/" && o.dir == "" {
+		o.dir = "/" // this directory is not in there
 	}
 	return nil
 }
@@ -103,8 +165,35 @@ func (o *jobOptions) application(s *unit.Spec) (err error) {
 
 // expand replaces variables in the arguments.
 func (o *jobOptions) expand(s *unit.Spec) error {
-	if o.expandEnvironment {
+	if o.expandEnvironment.on {
 		s.Command = append([]string{s.Command[0]}, launch.Expand(s.Command[1:], s.Env)...)
 	}
 	return nil
+}
+
+// yesNo is the value of an option that wants a word for it.
+type yesNo struct{ on bool }
+
+// Set takes the words that systemd takes for a truth value.
+func (y *yesNo) Set(s string) error {
+	switch strings.ToLower(s) {
+	case "1", "yes", "y", "true", "t", "on":
+		y.on = true
+	case "0", "no", "n", "false", "f", "off":
+		y.on = false
+	default:
+		return errors.New("yes or no is expected")
+	}
+	return nil
+}
+
+// Type is what help says of an option without a word for its value.
+func (y *yesNo) Type() string { return "yes|no" }
+
+// String is the value as help shows it.
+func (y *yesNo) String() string {
+	if y.on {
+		return "yes"
+	}
+	return "no"
 }

@@ -80,8 +80,8 @@ func commandLine(command []string, limit int) string {
 }
 
 // printReport prints a report. foreign says whose record it is, when it is not
-// ours; separate puts a line before it.
-func printReport(w io.Writer, r unit.Report, foreign string, separate bool) error {
+// ours; more are where more is said; separate puts a line before it.
+func printReport(w io.Writer, r unit.Report, foreign string, more []place, separate bool) error {
 	var b strings.Builder
 	if separate {
 		b.WriteByte('\n')
@@ -144,6 +144,9 @@ func printReport(w io.Writer, r unit.Report, foreign string, separate bool) erro
 		for _, m := range r.Missing {
 			line("missing", "%s: %s said %s", m.What, m.Looked, m.Said)
 		}
+	}
+	for _, p := range more {
+		line(p.what, "%s", p.command)
 	}
 	if r.Remedy != nil {
 		line("next", "%s", *r.Remedy)

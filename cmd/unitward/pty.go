@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -12,13 +13,16 @@ import (
 
 // ptyOptions decide whether a job gets a terminal of its own.
 type ptyOptions struct {
-	pty        bool
-	detachKeys string
+	pty, late, shell bool
+	detachKeys       string
 }
 
 func (o *ptyOptions) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVarP(&o.pty, "pty", "t", false, "give the job a terminal of its own; together with -P, where all streams are terminals")
+	f.BoolVarP(&o.late, "pty-late", "T", false, "the same as --pty, which leaves the caller's terminal alone until the job runs")
+	f.BoolVarP(&o.shell, "shell", "S", false, "run $SHELL, with a terminal of its own where all streams are terminals")
+	f.String("background", "", "accepted for systemd-run's sake: what a job prints in its terminal is not coloured by `COLOR`")
 	f.StringVar(&o.detachKeys, "detach-keys", terminal.DefaultKeys, "with --pty: leave the job when these `KEYS` are typed within a second, or none")
 }
 
@@ -32,12 +36,12 @@ func (o *ptyOptions) apply(cmd *cobra.Command, s *unit.Spec, own streams) (*term
 	}
 	given := cmd.Flags().Changed
 	switch {
-	case !o.pty && given("detach-keys"):
+	case !o.wanted() && given("detach-keys"):
 		return nil, usage("cannot use --detach-keys without --pty: there is no terminal to leave")
-	case !o.pty:
+	case !o.wanted():
 		return nil, nil
 	}
-	if pipe, _ := cmd.Flags().GetBool("pipe"); pipe && slices.ContainsFunc([]*os.File{own.In, own.Out, own.Err}, isNoTerminal) {
+	if pipe, _ := cmd.Flags().GetBool("pipe"); (pipe || o.shell) && slices.ContainsFunc([]*os.File{own.In, own.Out, own.Err}, isNoTerminal) {
 		return nil, nil
 	}
 	switch {
@@ -51,6 +55,22 @@ func (o *ptyOptions) apply(cmd *cobra.Command, s *unit.Spec, own streams) (*term
 	}
 	s.PTY, s.Stdin, s.Output = true, unit.InputInherit, unit.OutputInherit
 	return keys, nil
+}
+
+func (o *ptyOptions) wanted() bool { return o.pty || o.late || o.shell }
+
+// command is what to run: with --shell the caller's shell.
+func (o *ptyOptions) command(args []string) ([]string, error) {
+	switch {
+	case !o.shell:
+		return args, nil
+	case len(args) > 0:
+		return nil, &usageError{"cannot use --shell with the command " + quote(args[0]) + ": the shell is the command", "leave one of them out"}
+	}
+	if shell := os.Getenv("SHELL"); filepath.IsAbs(shell) {
+		return []string{shell}, nil
+	}
+	return []string{defaultShell}, nil
 }
 
 func isNoTerminal(f *os.File) bool { return !terminal.Is(f) }

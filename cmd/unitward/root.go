@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,7 +74,8 @@ func (a *app) root(args []string) *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(a.helpCommand())
 	root.PersistentFlags().StringVar(&a.stateDir, "state-dir", "", "keep records in `DIR` (default $UNITWARD_STATE_DIR, or by user)")
-	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON, and an error as JSON too")
+	root.PersistentFlags().Var(&jsonFormat{&a.json}, "json", "print JSON, and an error as JSON too; =short and =pretty are the same, =off is none")
+	root.PersistentFlags().Lookup("json").NoOptDefVal = "true"
 	verbs := a.verbs()
 	if len(args) > 0 && verbs[args[0]] != nil {
 		add(root, verbs[args[0]]())
@@ -114,6 +117,29 @@ func (a *app) helpCommand() *cobra.Command {
 func (a *app) launcher() (*launch.Launcher, error) {
 	return program.Launcher(a.stateDir)
 }
+
+// jsonFormat is the value of --json, which systemd-run and others have a word
+// for.
+type jsonFormat struct{ on *bool }
+
+// Set takes the words of systemd's programs, and those of a switch.
+func (f *jsonFormat) Set(s string) error {
+	switch s {
+	case "true", "short", "pretty":
+		*f.on = true
+	case "false", "off":
+		*f.on = false
+	default:
+		return errors.New("short, pretty or off is expected")
+	}
+	return nil
+}
+
+// Type makes help show a switch.
+func (f *jsonFormat) Type() string { return "bool" }
+
+// String is the value as help shows it.
+func (f *jsonFormat) String() string { return strconv.FormatBool(*f.on) }
 
 // names are the arguments of a verb that takes jobs.
 func names(cmd *cobra.Command, args []string) error {

@@ -34,7 +34,11 @@ func (a *app) runCommand() *cobra.Command {
 }
 
 func (a *app) run(cmd *cobra.Command, o *jobOptions, p *ptyOptions, args []string) error {
-	s, err := o.spec(cmd, a.caller, args)
+	command, err := p.command(args)
+	if err != nil {
+		return err
+	}
+	s, err := o.spec(cmd, a.caller, command)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func (a *app) start(cmd *cobra.Command, o *jobOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	if !cmd.Flags().Changed("output") && (s.UID != "" || s.GID != "") {
+	if !cmd.Flags().Changed("output") && s.Apart() {
 		s.Output = unit.OutputJournal // another user's process cannot write to our files
 	}
 	if s.Lifetime == unit.LifetimeCall {

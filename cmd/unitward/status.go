@@ -12,7 +12,7 @@ func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "status NAME...",
 		Short:             "Say what is known of jobs",
-		Long:              "status looks at each job once and prints what is known of it.",
+		Long:              "status looks at each job once and prints what is known of it, and which commands\nshow its output, its lines in the journal, and its unit while there is one.",
 		Args:              names,
 		ValidArgsFunction: a.completeNames,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.status(args) },
@@ -32,6 +32,6 @@ func (a *app) status(args []string) error {
 			return printJSON(a.Out, rep)
 		}
 		shown++
-		return printReport(a.Out, rep, j.Foreign(), shown > 1)
+		return printReport(a.Out, rep, j.Foreign(), places(j.Record(), rep.State), shown > 1)
 	})
 }

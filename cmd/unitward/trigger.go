@@ -187,7 +187,7 @@ func (o *jobOptions) fitsTrigger(kind property.Trigger, s *unit.Spec) error {
 // what was given here, in the foreground of the triggered service.
 func again(cmd *cobra.Command, name string, s *unit.Spec) []string {
 	defaults := map[string]string{"output": string(unit.OutputCapture), "stdin": string(unit.InputNull), "owner": name, "quiet": "true"}
-	if f := cmd.Flags(); f.Changed("uid") || f.Changed("gid") {
+	if s.Apart() {
 		defaults["output"] = string(unit.OutputJournal)
 	}
 	var args []string

@@ -10,7 +10,7 @@ import (
 // for memory, 1000 for I/O). As in systemd the suffixes are capital, and
 // several parts stand in falling order.
 func size(s string, base uint64) (uint64, bool) {
-	const suffixes = "EPTGMK"
+	const suffixes = "EPTGMKB" // after B a number without one may follow
 	var sum uint64
 	start := 0
 	for {
@@ -25,12 +25,10 @@ func size(s string, base uint64) (uint64, bool) {
 			if at := strings.IndexByte(suffixes[start:], s[0]); at >= 0 {
 				i = start + at
 				s = s[1:]
-			} else if s[0] == 'B' {
-				s = s[1:]
 			}
 		}
 		factor := uint64(1)
-		for range len(suffixes) - i {
+		for range len(suffixes) - 1 - i {
 			factor *= base
 		}
 		hi, n := bits.Mul64(whole, factor)

@@ -39,8 +39,8 @@ func timespan(s string, perSec, bare uint64) (uint64, bool) {
 		}
 		s = after
 		hi, n := bits.Mul64(whole, factor)
-		if hi != 0 || n == math.MaxUint64 {
-			return 0, false
+		if hi != 0 || whole >= math.MaxUint64/factor {
+			return 0, false // a little before it is too much, as systemd has it
 		}
 		n, carry := bits.Add64(n, fractionOf(fraction, factor), 0)
 		if carry != 0 {

@@ -72,20 +72,7 @@ func SupportedTrigger(t Trigger, assignments []string, version int) error {
 // lookup returns the syntax of a trigger's property, or nil, and since when it
 // exists. A socket has the processes of its commands, too.
 func (t Trigger) lookup(name string) (*syntax, int) {
-	var own []entry
-	switch t {
-	case Timer:
-		own = timerTable[:]
-	case Path:
-		own = pathTable[:]
-	case Socket:
-		own = socketTable[:]
-	}
-	tables := [][]entry{own, unitTable[:]}
-	if t == Socket {
-		tables = append(tables, cgroupTable[:], execTable[:], sandboxTable[:])
-	}
-	for _, table := range tables {
+	for _, table := range t.tables() {
 		for i := range table {
 			if table[i].name == name {
 				return table[i].syntax, table[i].since
@@ -93,6 +80,19 @@ func (t Trigger) lookup(name string) (*syntax, int) {
 		}
 	}
 	return conditionSyntax(name)
+}
+
+// tables have what a trigger can be given.
+func (t Trigger) tables() [][]entry {
+	switch t {
+	case Timer:
+		return [][]entry{timerTable[:], unitTable[:]}
+	case Path:
+		return [][]entry{pathTable[:], unitTable[:]}
+	case Socket:
+		return [][]entry{socketTable[:], unitTable[:], cgroupTable[:], execTable[:], sandboxTable[:]}
+	}
+	return [][]entry{unitTable[:]}
 }
 
 // namedSpan is a span with what it counts from.

@@ -31,10 +31,13 @@ const patience = 20 * time.Second
 // makes a skip there an error.
 func needRig(t *testing.T) {
 	t.Helper()
-	if os.Getenv("UNITWARD_RIG") == "" {
+	if !rigged() {
 		t.Skip("rig: needs a systemd manager of its own; make test-rig has them")
 	}
 }
+
+// rigged is true where a systemd manager is there for the tests alone.
+func rigged() bool { return os.Getenv("UNITWARD_RIG") != "" }
 
 // program is the unitward under test.
 func program(t testing.TB) string {

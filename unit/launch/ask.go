@@ -102,10 +102,40 @@ func fits(assignments []string, c *dbusclient.Client) error {
 // what was asked: there is nothing to run, or nowhere. The error is a
 // *unit.StartError, or wraps the errno of the directory.
 func Locate(s *unit.Spec, dir string, search []string) (err error) {
+	if root := s.Root(); root != "/" {
+		return locateBelow(root, s, dir, search)
+	}
 	if s.Dir, err = workingDirectory(dir); err != nil {
 		return err
 	}
 	s.Path, err = Resolve(s.Command[0], s.Dir, search)
+	return err
+}
+
+// locateBelow is Locate for a job with another root directory: what is found
+// there, or else here, need not be what runs, which links and mounts decide.
+func locateBelow(root string, s *unit.Spec, dir string, search []string) error {
+	s.Dir = filepath.Join("/", dir)
+	command := s.Command[0]
+	if strings.Contains(command, "/") {
+		s.Path = filepath.Join(s.Dir, command)
+		if filepath.IsAbs(command) {
+			s.Path = filepath.Clean(command)
+		}
+		return nil
+	}
+	path, ok := lookup(search, "PATH")
+	if !ok {
+		path = defaultPath
+	}
+	for d := range strings.SplitSeq(path, ":") {
+		if s.Path = filepath.Join("/", d, command); Executable(filepath.Join(root, s.Path)) == nil {
+			return nil
+		}
+	}
+	// A mount may bring it from here.
+	var err error
+	s.Path, err = Resolve(command, s.Dir, search)
 	return err
 }
 

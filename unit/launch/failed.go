@@ -128,7 +128,7 @@ func enterable(dir string) error {
 // directory, as far as that follows from what this process may do: the job is
 // of the same user, and sees the same files.
 func mayEnter(s *unit.Spec, name string) error {
-	if s.UID != "" || s.GID != "" {
+	if s.Apart() {
 		return nil
 	}
 	for _, p := range s.Properties {
@@ -149,7 +149,7 @@ func cannotEnter(s *unit.Spec, name string, err error) error {
 // refusable reports whether something was asked for that can keep systemd from
 // executing the command.
 func refusable(s *unit.Spec) bool {
-	return s.UID != "" || s.GID != "" || slices.ContainsFunc(s.Properties, func(p string) bool {
+	return s.Apart() || slices.ContainsFunc(s.Properties, func(p string) bool {
 		name, _, _ := strings.Cut(p, "=")
 		return property.Executes(name)
 	})
@@ -172,7 +172,8 @@ func stepName(code int) string {
 // untaken is the error of a handover that nobody took.
 func untaken(name string) error {
 	return &unit.StartError{Unit: name, Step: "handover", Status: statusNoRun,
-		Detail: "what was handed over to the job's process was not found by it: a property hides the files of unitward from the job, such as ProtectHome= or TemporaryFileSystem="}
+		Detail: "what was handed over to the job's process was not found by it: a property hides the files of unitward from the job, such as InaccessiblePaths= or a user's ProtectHome=yes",
+		Hints:  []string{"ProtectHome=tmpfs and TemporaryFileSystem= hide the rest, and leave these in place"}}
 }
 
 // causeOf is what a status of systemd's own mostly means (systemd.exec(5)), and

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/verify"
@@ -53,10 +55,10 @@ const (
 
 // direct reports whether systemd can execute the command as it is. Where a
 // job has a recorder, its environment, directory and limits must not be the
-// recorder's too, so the command is handed over; but for another user, who
-// could not read the handover.
+// recorder's too, so the command is handed over; but where it could not read
+// the handover.
 func direct(s *unit.Spec, recorder bool) bool {
-	if recorder && s.UID == "" && s.GID == "" {
+	if recorder && !s.Apart() {
 		return false
 	}
 	total := 0
@@ -118,10 +120,22 @@ func (l *Launcher) service(ctx context.Context, c *dbusclient.Client, s *unit.Sp
 	}
 	if rec.Recorder {
 		svc.StopPost = []string{l.cfg.Self, RecordVerb, jobDir}
-		svc.Privileged = s.UID != "" || s.GID != ""
+		if svc.Privileged = s.Apart(); s.Root() != "/" {
+			only, err := property.Convert("RootDirectoryStartOnly", "yes")
+			if err != nil {
+				return svc, nil, err
+			}
+			svc.Properties = append(svc.Properties, only...)
+		}
 		svc.Grace = max(svc.Grace, minRecorderGrace)
 	}
 	h, err := l.hand(ctx, c, s, rec, jobDir, &svc)
+	if err == nil && h.await != nil {
+		svc.Properties, err = reachable(s, svc.Properties, jobDir, filepath.Dir(h.files[0]), l.cfg.Self)
+		if err != nil {
+			h.remove()
+		}
+	}
 	return svc, h, err
 }
 
@@ -181,13 +195,13 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 		}
 		return h, nil
 	}
-	if other := s.UID != "" || s.GID != ""; other && s.Output == unit.OutputCapture {
-		return nil, refusal("capture", "the output of a job of another user cannot be captured; --output journal or inherit can")
+	if other := s.Apart(); other && s.Output == unit.OutputCapture {
+		return nil, refusal("capture", "the output of a job of another user, or below another root directory, cannot be captured; --output journal or inherit can")
 	} else if other && rec.Tended {
-		return nil, refusal("timeout", fmt.Sprintf("systemd %d has no clock for what outlives the main process, and a job of another user nobody else who could stay with it", c.Version()))
+		return nil, refusal("timeout", fmt.Sprintf("systemd %d has no clock for what outlives the main process, and a job of another user, or below another root directory, nobody else who could stay with it", c.Version()))
 	}
-	if s.UID != "" || s.GID != "" {
-		return nil, fmt.Errorf("cannot start %s with --uid or --gid: its arguments or environment cannot be carried by systemd", rec.Identity.Unit)
+	if s.Apart() {
+		return nil, fmt.Errorf("cannot start %s as another user, or below another root directory: its arguments or environment cannot be carried by systemd", rec.Identity.Unit)
 	}
 	file, status := base+".handover", base+".status"
 	svc.Path, svc.Argv, svc.Dir = l.cfg.Self, []string{l.cfg.Self, BecomeVerb, file}, "/"

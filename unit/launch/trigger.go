@@ -158,7 +158,7 @@ func (l *Launcher) triggered(ctx context.Context, c *dbusclient.Client, t Trigge
 		svc.Description = describe(s.Command)
 	}
 	if t.Kind == property.Socket {
-		if s.UID != "" || s.GID != "" {
+		if s.Apart() {
 			return nil, "", &AskError{"cannot start a job on a socket as another user: who executes it could not read its environment", "leave out --uid and --gid"}
 		}
 		f.Command = keeper.NewHandover(s, s.Env, "")

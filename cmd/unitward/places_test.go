@@ -1,0 +1,32 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/unitward/unitward/unit"
+)
+
+func TestPlaces(t *testing.T) {
+	service := unit.Identity{Isolation: "service", Unit: "x.service", Manager: unit.ManagerUser}
+	scope := unit.Identity{Isolation: "scope", Unit: "x.scope", Manager: unit.ManagerSystem}
+	for _, c := range []struct {
+		id     unit.Identity
+		output unit.Output
+		state  unit.State
+		want   string
+	}{
+		{service, unit.OutputCapture, unit.StateRunning, "[{output unitward logs x} {journal journalctl --user -u x.service} {systemd systemctl --user status x.service}]"},
+		{service, unit.OutputJournal, unit.StateSettled, "[{journal journalctl --user -u x.service}]"},
+		{scope, unit.OutputInherit, unit.StateRunning, "[{journal journalctl -u x.scope} {systemd systemctl status x.scope}]"},
+		{scope, unit.OutputJournal, unit.StateSettled, "[{journal journalctl -t x}]"},
+		{unit.Identity{Isolation: "cgroup"}, unit.OutputInherit, unit.StateRunning, "[]"},
+		{unit.Identity{Isolation: "group"}, unit.OutputJournal, unit.StateRunning, "[{journal journalctl -t x}]"},
+		{unit.Identity{}, unit.OutputCapture, unit.StateSettled, "[{output unitward logs x}]"},
+	} {
+		rec := &unit.Record{Name: "x", Identity: c.id, Output: c.output}
+		if got := fmt.Sprint(places(rec, c.state)); got != c.want {
+			t.Errorf("%+v, %s, %s: %s, want %s", c.id, c.output, c.state, got, c.want)
+		}
+	}
+}

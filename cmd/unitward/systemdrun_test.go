@@ -1,0 +1,99 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// systemdRun are the options of systemd-run 262, as its --help has them.
+const systemdRun = `no-ask-password user system host,H machine,M capsule,C scope unit,u property,p description slice
+slice-inherit expand-environment no-block remain-after-exit,r wait send-sighup service-type uid gid nice
+working-directory same-dir,d root-directory same-root-dir,R setenv,E pty,t pty-late,T pipe,P quiet,q verbose,v output
+json collect,G shell,S job-mode ignore-failure background no-pager path-property socket-property on-active on-boot
+on-startup on-unit-active on-unit-inactive on-calendar on-timezone-change on-clock-change timer-property`
+
+var (
+	tableEntry = regexp.MustCompile(`(?m)^\.It Fl -([\w-]+)(?: , Fl (\w))?\n([A-Z][a-z]*)`)
+	difference = regexp.MustCompile(`(?m)^\.Ss ([a-z-]+)$`)
+	testedWith = regexp.MustCompile(`differs: +"([\w-]+)"`)
+)
+
+// The table of the manual has every option of systemd-run once, and what it says
+// of each is true of the command tree.
+func TestTableOfSystemdRun(t *testing.T) {
+	root, pages := tree(t)
+	taken := map[string]bool{}
+	for _, cmd := range root.Commands() {
+		if name := cmd.Name(); name == "run" || name == "start" {
+			take(cmd, taken)
+		}
+	}
+	said := map[string]string{}
+	for _, m := range tableEntry.FindAllStringSubmatch(string(pages["unitward-systemd-run.7"]), -1) {
+		name := m[1]
+		if m[2] != "" {
+			name += "," + m[2]
+		}
+		if said[name] != "" {
+			t.Errorf("the table has --%s twice", name)
+		}
+		said[name] = m[3]
+	}
+	for _, name := range strings.Fields(systemdRun) {
+		switch word := said[name]; word {
+		case "Same", "Better", "The", "Other":
+			if !taken[name] {
+				t.Errorf("--%s is called %s and is no option of run or start", name, word)
+			}
+		case "Left":
+			if taken[name] {
+				t.Errorf("--%s is called left out and is an option", name)
+			}
+		default:
+			t.Errorf("the table says %q of --%s", word, name)
+		}
+		delete(said, name)
+	}
+	if len(said) > 0 {
+		t.Errorf("systemd-run has none of %v", said)
+	}
+}
+
+// take notes the options that a command shows, with their short forms.
+func take(cmd *cobra.Command, taken map[string]bool) {
+	_, help, _ := strings.Cut(cmd.UsageString(), "Flags:")
+	for _, m := range regexp.MustCompile(`(?m)^ +(?:-(\w), )?--([\w-]+)`).FindAllStringSubmatch(help, -1) {
+		name := m[2]
+		if m[1] != "" {
+			name += "," + m[1]
+		}
+		taken[name] = true
+	}
+}
+
+// Every difference that the comparison with systemd-run takes for intended is
+// explained in the manual.
+func TestDifferencesAreExplained(t *testing.T) {
+	_, pages := tree(t)
+	explained := map[string]bool{}
+	for _, m := range difference.FindAllStringSubmatch(string(pages["unitward-systemd-run.7"]), -1) {
+		explained[m[1]] = true
+	}
+	lines, err := os.ReadFile("../../tests/e2e/systemdrun_lines_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := testedWith.FindAllStringSubmatch(string(lines), -1)
+	if len(found) < 10 {
+		t.Errorf("%d differences were found in the comparison", len(found))
+	}
+	for _, m := range found {
+		if !explained[m[1]] {
+			t.Errorf("the difference %q is not explained", m[1])
+		}
+	}
+}

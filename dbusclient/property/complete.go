@@ -1,0 +1,61 @@
+package property
+
+import (
+	"slices"
+	"strings"
+)
+
+// Complete proposes how an assignment of a job's property can go on that begins
+// like start: names that a user may set, with "=", or after that the values of
+// one that takes few. It is sorted, and empty where nothing is known.
+func Complete(start string) []string {
+	return complete(start, func(yield func(string) bool) {
+		for name := range names {
+			if Reserved(name) == nil && !yield(name) {
+				return
+			}
+		}
+	}, lookup)
+}
+
+// CompleteTrigger is Complete for a property of a timer, path or socket.
+func CompleteTrigger(t Trigger, start string) []string {
+	return complete(start, func(yield func(string) bool) {
+		for _, table := range t.tables() {
+			for i := range table {
+				if !yield(table[i].name) {
+					return
+				}
+			}
+		}
+	}, t.lookup)
+}
+
+func complete(start string, known func(func(string) bool), lookup func(string) (*syntax, int)) []string {
+	var all []string
+	name, value, assigned := strings.Cut(start, "=")
+	if !assigned {
+		for k := range known {
+			if strings.HasPrefix(k, name) {
+				all = append(all, k+"=")
+			}
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	s, _ := lookup(name)
+	if s == nil {
+		return nil
+	}
+	words := strings.Fields(s.words)
+	if s.boolean || s == &booleanSyntax {
+		words = append(words, "yes", "no")
+	}
+	for _, w := range words {
+		if strings.HasPrefix(w, value) {
+			all = append(all, name+"="+w)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
