@@ -45,6 +45,7 @@ type spot struct {
 // launcher, keeper, reaper, guard, the main process before its exec, the
 // recorder, whoever waits for the job and whoever stops it.
 func TestCrashes(t *testing.T) {
+	needRig(t) // a search of /proc under a tracer is long on a busy host
 	in(t, all, func(t *testing.T, w *ward) {
 		m := newMatrix(t, w, 6)
 		if w.isolation == verify.IsolationService && os.Geteuid() == 0 {
