@@ -65,10 +65,9 @@ func (a *app) tryBegin(b *begun, s *unit.Spec, o *jobOptions, keys *terminal.Key
 	}
 	io := launch.Stdio{In: a.In, Out: a.Out, Err: a.Err}
 	if s.PTY {
-		if b.tty, err = openConsole(a.streams, keys); err != nil {
+		if b.tty, io, err = openConsole(a.streams, keys); err != nil {
 			return err
 		}
-		io = b.tty.stdio()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	b.l.Connect(ctx, s)
