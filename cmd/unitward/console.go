@@ -16,10 +16,13 @@ type console struct {
 	in, out *os.File
 	// job is the job's terminal. It is a pseudo-terminal for one that this
 	// process holds.
-	job   terminal.End
-	keys  *terminal.Keys
-	raw   *terminal.Raw
-	relay *terminal.Relay
+	job  terminal.End
+	keys *terminal.Keys
+	raw  *terminal.Raw
+	// restore is what, printed at the end, undoes what the job has made of the
+	// caller's terminal; nil is nothing.
+	restore func() []byte
+	relay   *terminal.Relay
 }
 
 // openConsole makes a terminal for a job, as large as the caller's. stdio are the
@@ -39,6 +42,16 @@ func openConsole(s streams, keys *terminal.Keys) (c *console, stdio launch.Stdio
 	}
 	c.job = pty
 	return c, launch.Stdio{In: pty.Slave, Out: pty.Slave, Err: pty.Slave}, nil
+}
+
+// visitConsole stands between the caller and a terminal that another process
+// holds.
+func visitConsole(s streams, keys *terminal.Keys, job *terminal.Remote) (*console, error) {
+	raw, err := terminal.NewRaw(s.In, s.Out)
+	if err != nil {
+		return nil, err
+	}
+	return &console{in: s.In, out: s.Out, job: job, keys: keys, raw: raw, restore: job.Restore}, nil
 }
 
 // begin makes the caller's terminal raw and joins it to the job's, which runs.
@@ -61,6 +74,14 @@ func (c *console) left() <-chan struct{} {
 		return nil
 	}
 	return c.relay.Left()
+}
+
+// ended is closed when the job's terminal has nothing more to show.
+func (c *console) ended() <-chan struct{} {
+	if c.relay == nil {
+		return nil
+	}
+	return c.relay.Ended()
 }
 
 // resize passes the size of the caller's window on.
@@ -126,6 +147,9 @@ func (c *console) end(giveUp <-chan struct{}) {
 	if c.relay != nil {
 		c.relay.Finish(giveUp)
 		c.relay = nil
+		if c.restore != nil && terminal.Is(c.out) {
+			_, _ = c.out.Write(c.restore()) // a terminal that is gone needs nothing
+		}
 	}
 	c.close()
 }
