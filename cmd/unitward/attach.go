@@ -97,8 +97,11 @@ func (a *app) attach(o *attachOptions, name string) error {
 	case signal != 0:
 		return &statusError{exitSignal + int(signal)}
 	case left:
+		if terminal.Is(a.Out) {
+			fmt.Fprintln(a.Out) // the job's cursor may be in the midst of a line
+		}
 		if !a.quiet {
-			fmt.Fprintf(a.Err, "\nunitward: job %s goes on\nhint: come back with: unitward attach %s\n", name, name)
+			fmt.Fprintf(a.Err, "unitward: job %s goes on\nhint: come back with: unitward attach %s\n", name, name)
 		}
 		return nil
 	}
