@@ -34,7 +34,7 @@ func (a *app) attachCommand() *cobra.Command {
 			"The exit status is 0 after the keys that leave, and that of wait after the end of\n" +
 			"the job.",
 		Args:              oneName,
-		ValidArgsFunction: a.completeNames,
+		ValidArgsFunction: a.completeTerminals,
 		RunE:              func(_ *cobra.Command, args []string) error { return a.attach(o, args[0]) },
 	}
 	f := cmd.Flags()

@@ -63,6 +63,9 @@ func TestAttach(t *testing.T) {
 			t.Errorf("the mode is %+v, was %+v", after, before)
 		}
 		w.want(125, "release", "held")
+		if got := w.want(0, "__complete", "attach", "").out; !strings.HasPrefix(got, "held\n:") {
+			t.Errorf("completions are %q", got)
+		}
 		w.report("status", "held").has("state=running")
 		// Whoever is at it ends: the job goes on.
 		for _, n := range []syscall.Signal{syscall.SIGKILL, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGINT} {
