@@ -56,16 +56,20 @@ func (p *PTY) Close() error {
 	return p.Master.Close()
 }
 
-func (p *PTY) Read(b []byte) (int, error)         { return p.Master.Read(b) }
-func (p *PTY) Write(b []byte) (int, error)        { return p.Master.Write(b) }
-func (p *PTY) SetReadDeadline(t time.Time) error  { return p.Master.SetReadDeadline(t) }
+func (p *PTY) Read(b []byte) (int, error)  { return p.Master.Read(b) }
+func (p *PTY) Write(b []byte) (int, error) { return p.Master.Write(b) }
+
+// SetReadDeadline is that of the master.
+func (p *PTY) SetReadDeadline(t time.Time) error { return p.Master.SetReadDeadline(t) }
+
+// SetWriteDeadline is that of the master.
 func (p *PTY) SetWriteDeadline(t time.Time) error { return p.Master.SetWriteDeadline(t) }
 
 // Resize sets the size. Where it was another the kernel tells the foreground
 // group (SIGWINCH).
 func (p *PTY) Resize(size Size) error { return SetSize(p.Master, size) }
 
-// Sweep: a read that finds nothing has first awaited what the kernel had on its
+// Sweep reads what is there. A read that finds nothing has first awaited what the kernel had on its
 // way to the master (n_tty_read()).
 func (p *PTY) Sweep(b []byte) (n int) {
 	_ = control(p.Master, func(fd int) (err error) { // what is closed has nothing more
