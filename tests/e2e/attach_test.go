@@ -3,7 +3,9 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -67,6 +69,9 @@ func TestAttach(t *testing.T) {
 			t.Errorf("completions are %q", got)
 		}
 		w.report("status", "held").has("state=running")
+		if got := w.want(0, "status", "held").out; !strings.Contains(got, "\n  terminal  unitward attach held\n") {
+			t.Errorf("status is %q", got)
+		}
 		// Whoever is at it ends: the job goes on.
 		for _, n := range []syscall.Signal{syscall.SIGKILL, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGINT} {
 			s := newSeat(t)
@@ -239,6 +244,52 @@ func recordOf(t *testing.T, w *ward, name string) int {
 	}
 	e.Close()
 	return rec.Keeper.PID
+}
+
+// What cannot be executed leaves nothing.
+func TestAttachNotExecuted(t *testing.T) {
+	in(t, all, func(t *testing.T, w *ward) {
+		script := filepath.Join(t.TempDir(), "script")
+		if err := os.WriteFile(script, []byte("#!/no/such/interpreter\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		w.want(127, "start", "-t", "-u", "never", "--", script)
+		w.want(125, "status", "never")
+		w.want(0, "start", "-t", "-u", "never", "--", "true")
+		w.want(0, "wait", "never")
+	})
+}
+
+// Without a terminal to take over a job's is an ordinary one, and who says what it
+// is wins.
+func TestAttachTerm(t *testing.T) {
+	in(t, all, func(t *testing.T, w *ward) {
+		for term, env := range map[string][]string{"vt220": nil, "xterm": {"TERM=xterm"}} {
+			c := w.cmd("start", "-t", "-u", term, "--output", "capture", "--", "sh", "-c", `echo $TERM $(stty size)`)
+			c.Env = append(slices.DeleteFunc(c.Env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") }), env...)
+			if a := w.finish(c); a.code != 0 {
+				t.Fatal(a)
+			}
+			w.want(0, "wait", term)
+			if got := w.want(0, "logs", term).out; got != term+" 24 80\r\n" {
+				t.Errorf("it is %q", got)
+			}
+		}
+	})
+}
+
+// A terminal is its user's, in the isolations in which its keeper is not.
+func TestAttachOfAnother(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("user: only root can start jobs of others")
+	}
+	in(t, kept, func(t *testing.T, w *ward) {
+		w.want(0, "start", "-t", "-u", "other", "--uid", "nobody", "--output", "capture", "--", "sh", "-c", `id -un; stat -c %U $(tty); echo written >$(tty)`)
+		w.want(0, "wait", "other")
+		if got := w.want(0, "logs", "other").out; got != "nobody\r\nnobody\r\nwritten\r\n" {
+			t.Errorf("it says %q", got)
+		}
+	})
 }
 
 func TestAttachRefused(t *testing.T) {

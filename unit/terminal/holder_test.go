@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,7 +25,10 @@ type held struct {
 
 func hold(t *testing.T, tee *os.File) *held {
 	t.Helper()
-	h := &held{t: t, dir: t.TempDir()}
+	h := &held{t: t, dir: filepath.Join(t.TempDir(), strings.Repeat("d", 120))}
+	if err := os.Mkdir(h.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	master, job := pair(t)
 	h.job = job
 	raw, err := NewRaw(job, job)
@@ -305,6 +309,9 @@ func TestHolderHostile(t *testing.T) {
 func TestSocket(t *testing.T) {
 	h := hold(t, nil)
 	path := filepath.Join(h.dir, SocketName)
+	if len(path) <= len(unix.RawSockaddrUnix{}.Path) {
+		t.Errorf("%s is no path that is too long for a socket's address", path)
+	}
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode() != fs.ModeSocket|0o600 {
 		t.Errorf("it is %v, %v", info.Mode(), err)
@@ -361,6 +368,89 @@ func TestSocket(t *testing.T) {
 			t.Errorf("another's: %v", err)
 		}
 	}
+}
+
+// Another user is sent away, also where he can reach the socket.
+func TestSocketPeer(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("user: only root can be somebody else")
+	}
+	top, err := os.MkdirTemp("/var/tmp", "terminal-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(top)
+	dir, err := os.Open(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	socket, err := listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	at := filepath.Join(top, SocketName)
+	for path, mode := range map[string]os.FileMode{top: 0o755, at: 0o666} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	connect := func(uid int) (conn *os.File, err error) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			runtime.LockOSThread() // for good: the thread ends, and who it was with it
+			if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); errno != 0 {
+				err = errno
+				return
+			}
+			var fd int
+			if fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err == nil {
+				conn, err = os.NewFile(uintptr(fd), "conn"), unix.Connect(fd, &unix.SockaddrUnix{Name: at})
+			}
+		}()
+		<-done
+		return conn, err
+	}
+	other, err := connect(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	own, err := connect(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	// Who came first is not let in; who came second is.
+	conn, err := accept(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := say(own, sayKeys, []byte("own")); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	if _, text, err := hear(conn, make([]byte, 64)); string(text) != "own" {
+		t.Errorf("%q is heard, %v", text, err)
+	}
+	_ = other.SetReadDeadline(time.Now().Add(patience))
+	if _, _, err := hear(other, make([]byte, 64)); !errors.Is(err, io.EOF) {
+		t.Errorf("another user hears %v", err)
+	}
+}
+
+func FuzzParseSize(f *testing.F) {
+	f.Add([]byte{0, 24, 0, 80})
+	f.Add([]byte{0, 0, 0, 1})
+	f.Fuzz(func(t *testing.T, text []byte) {
+		size, ok := parseSize(text)
+		if ok && (string(size.message()) != string(text) || size.Rows == 0 || size.Cols == 0) {
+			t.Errorf("%x is %v", text, size)
+		}
+	})
 }
 
 // Somebody who leaves finds his own terminal as it was.
