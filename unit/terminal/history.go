@@ -28,16 +28,20 @@ type history struct {
 
 // add takes what was printed.
 func (h *history) add(b []byte) {
-	for _, c := range b {
-		if len(h.ring) < historySize {
-			h.ring = append(h.ring, c)
-		} else {
-			h.ring[h.off%historySize] = c
+	for len(b) > 0 {
+		// Most of it is plain.
+		if n := h.scan.plain(b); n > 0 {
+			h.keep(b[:n])
+			h.home = false
+			b = b[n:]
+			continue
 		}
+		c := b[0]
 		if c == escape {
 			h.begun = h.off
 		}
-		h.off++
+		h.keep(b[:1])
+		b = b[1:]
 		was := h.alternate
 		t, seq := h.scan.next(c)
 		blank := h.note(t, seq)
@@ -54,6 +58,21 @@ func (h *history) add(b []byte) {
 			h.lines[h.next] = h.off
 			h.next = (h.next + 1) % maxLines
 		}
+	}
+}
+
+// keep puts bytes into the ring.
+func (h *history) keep(b []byte) {
+	for len(b) > 0 {
+		n := len(b)
+		if room := historySize - len(h.ring); room > 0 {
+			n = min(n, room)
+			h.ring = append(h.ring, b[:n]...)
+		} else {
+			n = copy(h.ring[h.off%historySize:], b)
+		}
+		h.off += int64(n)
+		b = b[n:]
 	}
 }
 

@@ -90,6 +90,20 @@ func (s *scanner) next(c byte) (token, []byte) {
 	return s.text(c)
 }
 
+// plain is how many bytes are printable ASCII, in the midst of nothing. They
+// change nothing here.
+func (s *scanner) plain(b []byte) int {
+	if s.state != scanText || s.more > 0 {
+		return 0
+	}
+	for i, c := range b {
+		if c < ' ' || c > '~' {
+			return i
+		}
+	}
+	return len(b)
+}
+
 // keep adds a byte to the sequence; false when it has become too long.
 func (s *scanner) keep(c byte) bool {
 	if s.n == maxSequence {
