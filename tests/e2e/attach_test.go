@@ -213,6 +213,39 @@ func TestAttachStopped(t *testing.T) {
 	})
 }
 
+// Who holds the terminal of a service is paused with it, and says so by silence;
+// others are not.
+func TestAttachPaused(t *testing.T) {
+	in(t, all, func(t *testing.T, w *ward) {
+		w.want(0, "start", "-t", "-u", "still", "--", "bash", "-c", echoes)
+		s := newSeat(t)
+		p := s.begin(w.cmd("attach", "still"))
+		s.shows("up\r\n")
+		w.want(0, "pause", "still")
+		s.types("\x1d\x1d\x1d")
+		p.wants(0)
+		if w.isolation == verify.IsolationService {
+			if e := w.want(125, "attach", "still").err; !strings.Contains(e, "does not answer") || !strings.Contains(e, "unitward resume still") {
+				t.Errorf("attach says %q", e)
+			}
+		} else {
+			other := newSeat(t)
+			q := other.begin(w.cmd("attach", "--read-only", "still"))
+			other.shows("up\r\n")
+			other.types("\x1d\x1d\x1d")
+			q.wants(0)
+		}
+		w.want(0, "resume", "still")
+		s = newSeat(t)
+		p = s.begin(w.cmd("attach", "still"))
+		s.shows("up\r\n")
+		s.types("\ron\r")
+		s.shows("got on\r\n")
+		s.types("exit 0\r")
+		p.wants(0)
+	})
+}
+
 // The death of who holds a terminal hangs up on it.
 func TestAttachHolderKilled(t *testing.T) {
 	in(t, kept, func(t *testing.T, w *ward) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/store"
 	"github.com/unitward/unitward/unit/terminal"
@@ -82,6 +84,8 @@ func (j *Job) Attach(ctx context.Context, visit terminal.Visit) (*terminal.Remot
 		return r, nil
 	case errors.As(err, &refused):
 		return nil, &TerminalError{j.rec.Name, refused.Why, ""}
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, unix.EAGAIN):
+		return nil, &TerminalError{j.rec.Name, "who holds its terminal does not answer", "that of a paused service goes on with: unitward resume " + j.rec.Name}
 	case !errors.Is(err, terminal.ErrNoHolder):
 		return nil, &TerminalError{j.rec.Name, err.Error(), ""}
 	}

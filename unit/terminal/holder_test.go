@@ -370,6 +370,34 @@ func TestSocket(t *testing.T) {
 	}
 }
 
+// A holder that does not answer is not waited for for ever, however many try.
+func TestAttachSilent(t *testing.T) {
+	dir, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	socket, err := listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	if _, err := Attach(dir, Visit{}); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("one who tries: %v", err)
+	}
+	for range 2 * maxViewers {
+		conn, err := dial(dir)
+		if errors.Is(err, syscall.EAGAIN) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	t.Error("as many as try may wait")
+}
+
 // Another user is sent away, also where he can reach the socket.
 func TestSocketPeer(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -46,11 +46,12 @@ type RefusedError struct{ Why string }
 func (e *RefusedError) Error() string { return e.Why }
 
 // answerWait bounds the wait for a holder's answer.
-const answerWait = 10 * time.Second
+const answerWait = 5 * time.Second
 
 // Attach comes to the terminal of the job with the directory dir, which the
-// caller may close then. The error is ErrNoHolder or a *RefusedError, or says
-// what is wrong with the socket.
+// caller may close then. The error is ErrNoHolder or a *RefusedError, matches
+// os.ErrDeadlineExceeded or EAGAIN where the holder does not answer, or says what
+// is wrong with the socket.
 func Attach(dir *os.File, visit Visit) (*Remote, error) {
 	conn, err := dial(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
