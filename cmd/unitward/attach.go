@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,8 +60,7 @@ func (a *app) attach(o *attachOptions, name string) error {
 		return err
 	}
 	defer l.Close()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	ctx := context.Background()
 	j, err := l.Open(ctx, name)
 	if err != nil {
 		return err
@@ -105,7 +103,7 @@ func (a *app) attach(o *attachOptions, name string) error {
 		}
 		return nil
 	}
-	return a.attended(ctx, cancel, sig, j)
+	return a.attended(sig, j)
 }
 
 // visit stays until the keys that leave were typed, a signal comes that ends
@@ -130,35 +128,55 @@ func (s *signals) visit(tty *console) (left bool, ended unix.Signal) {
 
 // endWait is how long the end of a job may take to be known whose terminal has
 // ended.
-const endWait = 5 * time.Second
+const endWait = 2 * time.Second
 
-// attended ends as the job did whose terminal has ended.
-func (a *app) attended(ctx context.Context, cancel func(), sig *signals, j *launch.Job) error {
+// attended ends as the job did whose terminal has ended, or by a signal that comes
+// before that is known.
+func (a *app) attended(sig *signals, j *launch.Job) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var rep unit.Report
+	var err error
+	known := make(chan struct{})
 	go func() {
-		for n := range sig.c {
-			if n == os.Interrupt || n == unix.SIGTERM || n == unix.SIGHUP || n == unix.SIGQUIT {
+		defer close(known)
+		rep, err = endOf(ctx, j)
+	}()
+	for waiting := true; waiting; {
+		select {
+		case <-known:
+			waiting = false
+		case n := <-sig.c:
+			switch num, _ := n.(unix.Signal); num {
+			case unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT:
 				cancel()
-				return
+				<-known
+				return &statusError{exitSignal + int(num)}
 			}
 		}
-	}()
-	waited, done := context.WithTimeout(ctx, endWait)
-	defer done()
-	rep, err := j.Wait(waited, launch.FactExit)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return &launch.TerminalError{Name: j.Name(), Why: "its terminal can be shown no longer, and it has not ended", Way: "unitward status " + j.Name() + " says what it does"}
-	}
-	if err == nil && !rep.Confirmed {
-		rep, err = j.Wait(ctx, launch.FactSettled)
 	}
 	if !looked(rep) {
 		return err
 	}
 	a.warn(err)
-	status := statusOf(rep, false)
 	a.explain(rep, false)
-	if status == exitOK {
-		return nil
+	if status := statusOf(rep, false); status != exitOK {
+		return &statusError{status}
 	}
-	return &statusError{status}
+	return nil
+}
+
+// endOf waits for the end of a job, and not for long where nothing says that it
+// has come.
+func endOf(ctx context.Context, j *launch.Job) (unit.Report, error) {
+	waited, done := context.WithTimeout(ctx, endWait)
+	defer done()
+	rep, err := j.Wait(waited, launch.FactExit)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return unit.Report{}, &launch.TerminalError{Name: j.Name(), Why: "its terminal can be shown no longer, and it has not ended", Way: "unitward status " + j.Name() + " says what it does"}
+	case err != nil || rep.Confirmed:
+		return rep, err
+	}
+	return j.Wait(ctx, launch.FactSettled)
 }

@@ -91,6 +91,21 @@ func TestAttach(t *testing.T) {
 		gone.shows("got hello\r\n")
 		gone.master.Close()
 		<-p.ended
+		from, to, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = newSeat(t)
+		cmd := w.cmd("attach", "held")
+		cmd.Stdout = to
+		from.Close()
+		p = s.begin(cmd)
+		to.Close()
+		p.wants(125)
+		s.shows("its terminal can be shown no longer")
+		if after := s.mode(); after != before {
+			t.Errorf("without a reader the mode is %+v, was %+v", after, before)
+		}
 		w.report("status", "held").has("state=running")
 		// It ends with somebody there.
 		s = newSeat(t)
