@@ -29,6 +29,8 @@ func (r *Relay) typed() {
 	case r.keys:
 		_ = r.cfg.End.Close() // the user's terminal is no more
 	default:
+		r.rest = append(r.rest, r.cfg.Keys.Held()...)
+		r.pass()
 		r.cfg.End.EndInput(r.within, func(pause time.Duration) bool { return readable(r.stop[0], pause) })
 	}
 }
@@ -39,13 +41,21 @@ func (r *Relay) read(in, stop int) error {
 	buf := make([]byte, 4<<10)
 	poll := []unix.PollFd{{Fd: int32(in), Events: unix.POLLIN}, {Fd: int32(stop), Events: unix.POLLIN}}
 	for {
-		if _, err := unix.Poll(poll, -1); err != nil && !errors.Is(err, unix.EINTR) {
+		wait := -1
+		if due := r.cfg.Keys.due(time.Now()); due >= 0 {
+			wait = int(due.Milliseconds())
+		}
+		if _, err := unix.Poll(poll, wait); err != nil && !errors.Is(err, unix.EINTR) {
 			return err
 		}
 		if poll[1].Revents != 0 {
 			return nil
 		}
 		if poll[0].Revents == 0 {
+			r.rest = append(r.rest, r.cfg.Keys.Late(time.Now())...)
+			if !r.pass() {
+				return nil
+			}
 			continue
 		}
 		n, err := unix.Read(in, buf)
@@ -58,7 +68,7 @@ func (r *Relay) read(in, stop int) error {
 			return errEnd
 		}
 		pass, left := r.cfg.Keys.Find(buf[:n], time.Now())
-		r.rest = append(r.rest, buf[:pass]...)
+		r.rest = append(r.rest, pass...)
 		passed := r.pass()
 		if left {
 			close(r.left)
