@@ -214,7 +214,8 @@ func (h *Holder) fit(v *viewer) {
 	h.resize(v.size)
 }
 
-// resize is for who holds the lock.
+// resize is for who holds the lock. A window that knows only half of its size
+// changes nothing.
 func (h *Holder) resize(size Size) {
 	if size.Rows > 0 && size.Cols > 0 {
 		_ = h.pty.Resize(size) // it fails after the end

@@ -203,6 +203,5 @@ func parseSize(text []byte) (Size, bool) {
 	if len(text) != 4 {
 		return Size{}, false
 	}
-	s := Size{binary.BigEndian.Uint16(text), binary.BigEndian.Uint16(text[2:])}
-	return s, s.Rows > 0 && s.Cols > 0
+	return Size{binary.BigEndian.Uint16(text), binary.BigEndian.Uint16(text[2:])}, true
 }
