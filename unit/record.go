@@ -47,6 +47,8 @@ type Record struct {
 	// Tended is true for a service whose main process is not the job's, but
 	// tends it: Identity.PID is then no MainPID.
 	Tended bool `json:"tended,omitempty"`
+	// Attachable is true for a job whose terminal its keeper holds.
+	Attachable bool `json:"attachable,omitempty"`
 	// Output is where the output goes.
 	Output Output `json:"output,omitempty"`
 	// Left are files that the unit needs until its end.

@@ -168,8 +168,13 @@ type Spec struct {
 	Stdin  Input
 	Output Output
 	// PTY says that the streams of the job are a terminal, which is to be its
-	// controlling one. Stdin and Output are then those of whoever starts it.
+	// controlling one. Stdin and Output are then those of whoever starts it, but
+	// for one with a Window.
 	PTY bool
+	// Window, with PTY, is the size of a terminal that the job's keeper makes and
+	// holds: see launch.Job.Attach. Output then says what becomes of what is
+	// printed there, OutputCapture or OutputNull. nil is no such terminal.
+	Window *Window
 	// OutputMax is the cap of each stream with OutputCapture, in bytes; 0 keeps
 	// nothing. OnOutputMax says what happens when it is passed.
 	OutputMax   int64
@@ -205,6 +210,12 @@ func (s *Spec) Root() string {
 		}
 	}
 	return root
+}
+
+// Window is the size of a terminal in characters.
+type Window struct {
+	Rows uint16 `json:"rows"`
+	Cols uint16 `json:"cols"`
 }
 
 // LimitAsked is a limit of the unit as the user gave it.

@@ -64,17 +64,16 @@ func (a *app) tryBegin(b *begun, s *unit.Spec, o *jobOptions, keys *terminal.Key
 		return err
 	}
 	io := launch.Stdio{In: a.In, Out: a.Out, Err: a.Err}
-	if s.PTY {
-		if b.tty, err = openConsole(a.streams, keys); err != nil {
+	if s.PTY && s.Window == nil {
+		if b.tty, io, err = openConsole(a.streams, keys); err != nil {
 			return err
 		}
-		io = b.tty.stdio()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	b.l.Connect(ctx, s)
 	b.sig = catchSignals(a.unseen)
 	b.sig.starting(ctx, cancel)
-	io.Meanwhile = sync.OnceFunc(func() { b.sig.catchAll(s.PTY) })
+	io.Meanwhile = sync.OnceFunc(func() { b.sig.catchAll(b.tty != nil) })
 	b.job, err = b.l.Start(ctx, s, io)
 	if err == nil {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/unitward/unitward/dbusclient/property"
+	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/launch"
 )
 
@@ -89,6 +90,28 @@ func (a *app) completeOwners(*cobra.Command, []string, string) ([]string, cobra.
 		j.Close()
 	}
 	return owners, only
+}
+
+// completeTerminals offers the jobs to whose terminal somebody can come.
+func (a *app) completeTerminals(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	const only = cobra.ShellCompDirectiveNoFileComp
+	l, err := a.launcher()
+	if err != nil {
+		return nil, only
+	}
+	defer l.Close()
+	found, err := l.Names()
+	if err != nil {
+		return nil, only
+	}
+	var names []string
+	for _, name := range found {
+		seen, err := l.Glance(context.Background(), name, func(rec *unit.Record) bool { return rec.Attachable && rec.Sealed == nil })
+		if err == nil && seen != nil && !seen.Report.Exit.Known {
+			names = append(names, name)
+		}
+	}
+	return names, only
 }
 
 // completeVariables offers the names of the caller's variables.

@@ -13,31 +13,46 @@ import (
 // console stands between the caller's terminal, or what else its streams are,
 // and that of a job. Its methods do nothing on a nil one.
 type console struct {
-	in, out       *os.File
-	master, slave *os.File
-	keys          *terminal.Keys
-	raw           *terminal.Raw
-	relay         *terminal.Relay
+	in, out *os.File
+	// job is the job's terminal. It is a pseudo-terminal for one that this
+	// process holds.
+	job  terminal.End
+	keys *terminal.Keys
+	raw  *terminal.Raw
+	// restore is what, printed at the end, undoes what the job has made of the
+	// caller's terminal; nil is nothing.
+	restore func() []byte
+	relay   *terminal.Relay
 }
 
-// openConsole makes a terminal for a job, as large as the caller's.
-func openConsole(s streams, keys *terminal.Keys) (c *console, err error) {
+// openConsole makes a terminal for a job, as large as the caller's. stdio are the
+// job's streams.
+func openConsole(s streams, keys *terminal.Keys) (c *console, stdio launch.Stdio, err error) {
 	c = &console{in: s.In, out: s.Out, keys: keys}
 	if c.raw, err = terminal.NewRaw(s.In, s.Out); err != nil {
-		return nil, err
+		return nil, launch.Stdio{}, err
 	}
 	size, ok := terminal.SizeOf(s.Out, s.In, s.Err)
 	if !ok {
 		size = terminal.DefaultSize
 	}
-	if c.master, c.slave, err = terminal.Open(size); err != nil {
-		return nil, err
+	pty, err := terminal.Open(size)
+	if err != nil {
+		return nil, launch.Stdio{}, err
 	}
-	return c, nil
+	c.job = pty
+	return c, launch.Stdio{In: pty.Slave, Out: pty.Slave, Err: pty.Slave}, nil
 }
 
-// stdio are the job's streams.
-func (c *console) stdio() launch.Stdio { return launch.Stdio{In: c.slave, Out: c.slave, Err: c.slave} }
+// visitConsole stands between the caller and a terminal that another process
+// holds.
+func visitConsole(s streams, keys *terminal.Keys, job *terminal.Remote) (*console, error) {
+	raw, err := terminal.NewRaw(s.In, s.Out)
+	if err != nil {
+		return nil, err
+	}
+	return &console{in: s.In, out: s.Out, job: job, keys: keys, raw: raw, restore: job.Restore}, nil
+}
 
 // begin makes the caller's terminal raw and joins it to the job's, which runs.
 func (c *console) begin() (err error) {
@@ -46,7 +61,7 @@ func (c *console) begin() (err error) {
 	}
 	err = c.raw.Enter()
 	var rerr error
-	c.relay, rerr = terminal.Begin(terminal.RelayConfig{Master: c.master, Slave: c.slave, In: c.in, Out: c.out, Keys: c.keys})
+	c.relay, rerr = terminal.Begin(terminal.RelayConfig{End: c.job, In: c.in, Out: c.out, Keys: c.keys})
 	if err == nil {
 		err = rerr
 	}
@@ -61,13 +76,21 @@ func (c *console) left() <-chan struct{} {
 	return c.relay.Left()
 }
 
+// ended is closed when the job's terminal has nothing more to show.
+func (c *console) ended() <-chan struct{} {
+	if c.relay == nil {
+		return nil
+	}
+	return c.relay.Ended()
+}
+
 // resize passes the size of the caller's window on.
 func (c *console) resize() {
 	if c == nil {
 		return
 	}
 	if size, ok := terminal.SizeOf(c.out, c.in); ok {
-		_ = terminal.SetSize(c.master, size) // it fails where the job was hung up on
+		_ = c.job.Resize(size) // it fails where the job was hung up on
 	}
 }
 
@@ -124,6 +147,9 @@ func (c *console) end(giveUp <-chan struct{}) {
 	if c.relay != nil {
 		c.relay.Finish(giveUp)
 		c.relay = nil
+		if c.restore != nil && terminal.Is(c.out) {
+			_, _ = c.out.Write(c.restore()) // a terminal that is gone needs nothing
+		}
 	}
 	c.close()
 }
@@ -134,6 +160,5 @@ func (c *console) close() {
 		return
 	}
 	c.raw.Leave()
-	c.master.Close()
-	c.slave.Close()
+	_ = c.job.Close() // for the second time, mostly
 }

@@ -11,6 +11,9 @@ type place struct{ what, command string }
 // places are where more is said of a job that stands at state.
 func places(rec *unit.Record, state unit.State) []place {
 	var all []place
+	if rec.Attachable && state == unit.StateRunning {
+		all = append(all, place{"terminal", "unitward attach " + rec.Name})
+	}
 	if rec.Output == unit.OutputCapture {
 		all = append(all, place{"output", "unitward logs " + rec.Name})
 	}

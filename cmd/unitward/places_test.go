@@ -29,4 +29,9 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("%+v, %s, %s: %s, want %s", c.id, c.output, c.state, got, c.want)
 		}
 	}
+	for state, want := range map[unit.State]string{unit.StateRunning: "[{terminal unitward attach x}]", unit.StateEnded: "[]", unit.StateSettled: "[]"} {
+		if got := fmt.Sprint(places(&unit.Record{Name: "x", Attachable: true}, state)); got != want {
+			t.Errorf("with a terminal, %s: %s, want %s", state, got, want)
+		}
+	}
 }

@@ -45,8 +45,8 @@ func (a *app) verbs() map[string]func() *cobra.Command {
 		"list": a.listCommand, "stop": a.stopCommand, "kill": a.killCommand, "pause": a.pauseCommand,
 		"resume": a.resumeCommand, "verify": a.verifyCommand, "doctor": a.doctorCommand,
 		"release": a.releaseCommand, "reap": a.reapCommand, "serve": a.serveCommand, "shell": a.shellCommand,
-		"version": a.versionCommand,
-		"logs":    a.logsCommand,
+		"version": a.versionCommand, "attach": a.attachCommand,
+		"logs": a.logsCommand,
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) startCommand() *cobra.Command {
-	o, t := &jobOptions{}, &triggerOptions{}
+	o, t, pty := &jobOptions{}, &triggerOptions{}, false
 	cmd := &cobra.Command{
 		Use:   "start [OPTIONS] [--] COMMAND [ARGUMENT...]",
 		Short: "Start a job in the background and print its name",
@@ -29,24 +29,33 @@ func (a *app) startCommand() *cobra.Command {
 			"time that this unit says so, and start prints the unit's name.",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if t.given() {
+			switch {
+			case t.given() && pty:
+				return usage("cannot use --pty with a job that is started again and again: a terminal is one start's")
+			case t.given():
 				return a.trigger(cmd, o, t, args)
 			}
-			return a.start(cmd, o, args)
+			return a.start(cmd, o, pty, args)
 		},
 	}
 	o.register(cmd, unit.LifetimeDetached, unit.InputNull, unit.OutputCapture)
+	cmd.Flags().BoolVarP(&pty, "pty", "t", false, "give the job a terminal of its own, to which attach leads")
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "do not print the name")
 	t.register(cmd.Flags())
 	return cmd
 }
 
-func (a *app) start(cmd *cobra.Command, o *jobOptions, args []string) error {
+func (a *app) start(cmd *cobra.Command, o *jobOptions, pty bool, args []string) error {
 	s, err := o.spec(cmd, a.caller, args)
 	if err != nil {
 		return err
 	}
-	if !cmd.Flags().Changed("output") && s.Apart() {
+	if pty {
+		if err := applyHeld(cmd, s, a.streams, o.cleanEnv); err != nil {
+			return err
+		}
+	}
+	if !pty && !cmd.Flags().Changed("output") && s.Apart() {
 		s.Output = unit.OutputJournal // another user's process cannot write to our files
 	}
 	if s.Lifetime == unit.LifetimeCall {

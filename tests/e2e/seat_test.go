@@ -26,10 +26,11 @@ type seat struct {
 
 func newSeat(t testing.TB) *seat {
 	t.Helper()
-	master, slave, err := terminal.Open(terminal.Size{Rows: 33, Cols: 99})
+	pty, err := terminal.Open(terminal.Size{Rows: 33, Cols: 99})
 	if err != nil {
 		t.Fatal(err)
 	}
+	master, slave := pty.Master, pty.Slave
 	s := &seat{t: t, master: master, slave: slave}
 	var reading sync.WaitGroup
 	reading.Go(func() {

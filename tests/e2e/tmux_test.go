@@ -5,7 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -30,7 +32,16 @@ func newTmux(t testing.TB, env ...string) *tmux {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("tmux: %v\n%s", err, out)
 	}
-	t.Cleanup(func() { m.do("kill-server") })
+	server, err := strconv.Atoi(strings.TrimSpace(m.do("display-message", "-p", "#{pid}")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		m.do("kill-server") // which does not wait for its end
+		if !eventually(func() bool { return syscall.Kill(server, 0) == syscall.ESRCH }) {
+			t.Errorf("tmux, process %d, does not end", server)
+		}
+	})
 	m.shows("1$")
 	return m
 }

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/launch"
 )
 
 // ward is unitward with a state directory of its own. What it starts is
@@ -45,7 +48,22 @@ func (w *ward) stopAll() {
 	}
 	jobs, _ := os.ReadDir(filepath.Join(w.state, "jobs"))
 	for _, j := range jobs {
-		plain.do("stop", "--grace", "0s", "-q", j.Name())
+		if plain.do("stop", "--grace", "0s", "-q", j.Name()).code == 0 {
+			plain.unattended(j.Name())
+		}
+	}
+}
+
+// unattended waits until no process of ours stays with a job that has ended: one
+// could still write to its directory, which is about to be removed.
+func (w *ward) unattended(name string) {
+	var rec unit.Record
+	b, err := os.ReadFile(filepath.Join(w.state, "jobs", name, "job.json"))
+	if err != nil || json.Unmarshal(b, &rec) != nil {
+		return
+	}
+	if !eventually(func() bool { return launch.Ended(rec.Keeper) && launch.Ended(rec.Reaper) }) {
+		w.t.Errorf("with job %s, which has ended, stay its keeper %v or its reaper %v", name, rec.Keeper, rec.Reaper)
 	}
 }
 

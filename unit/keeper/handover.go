@@ -37,11 +37,13 @@ type Handover struct {
 	Output unit.Output `json:"output,omitempty"`
 	// OutputMax is the cap of each stream in bytes; OnOutputMax says what
 	// happens at it.
-	OutputMax   int64          `json:"output_max,omitempty"`
-	OnOutputMax string         `json:"on_output_max,omitempty"`
-	Leftovers   unit.Leftovers `json:"leftovers,omitempty"`
-	Grace       time.Duration  `json:"grace_ns,omitempty"`
-	Timeout     time.Duration  `json:"timeout_ns,omitempty"`
+	OutputMax   int64  `json:"output_max,omitempty"`
+	OnOutputMax string `json:"on_output_max,omitempty"`
+	// Window is the size of the terminal that the command gets; nil is none.
+	Window    *unit.Window   `json:"window,omitempty"`
+	Leftovers unit.Leftovers `json:"leftovers,omitempty"`
+	Grace     time.Duration  `json:"grace_ns,omitempty"`
+	Timeout   time.Duration  `json:"timeout_ns,omitempty"`
 }
 
 // maxHandover bounds the file: arguments and environment together are at most

@@ -14,6 +14,7 @@ import (
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/capture"
 	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/unit/terminal"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -27,6 +28,8 @@ type kept struct {
 	reaper *keeper.Reaper
 	// capture is nil where this process does not keep the job's output.
 	capture *capture.Capture
+	// holder is nil where this process does not hold the job's terminal.
+	holder *terminal.Holder
 	// wake holds at most one wake-up; again is until the next look for what
 	// nothing wakes for.
 	wake  chan struct{}
@@ -92,6 +95,9 @@ func offer(wake chan<- struct{}) {
 }
 
 func (k *kept) close() {
+	if k.holder != nil {
+		k.holder.Close()
+	}
 	if k.capture != nil {
 		k.capture.Close()
 	}
@@ -396,6 +402,9 @@ func (k *kept) noteSteps(look) {}
 
 // release: nobody is left to write.
 func (k *kept) release(ctx context.Context, _ look) error {
+	if k.holder != nil {
+		k.holder.Finish()
+	}
 	switch {
 	case k.capture != nil:
 		k.capture.Drain(drainWait)

@@ -57,6 +57,14 @@ func (j *Job) launchKept(ctx context.Context, s *unit.Spec, io Stdio) (err error
 		defer out.close()
 		cmd.Stdout, cmd.Stderr = out.out[1], out.err[1]
 	}
+	if s.Window != nil {
+		var slave *os.File
+		if k.holder, slave, err = holdTerminal(j.entry, *s.Window, out); err != nil {
+			return err
+		}
+		giveTerminal(s, slave)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	}
 	subreaper, err := j.l.subreaper()
 	if err != nil {
 		return err
@@ -94,7 +102,9 @@ func (j *Job) command(s *unit.Spec, io Stdio) (*keeper.Command, []*os.File, erro
 		c.Stdin = io.In
 	}
 	c.Terminal = s.PTY
-	giveTerminal(s, io.In)
+	if s.Window == nil {
+		giveTerminal(s, io.In)
+	}
 	var opened []*os.File
 	switch s.Output {
 	case unit.OutputInherit:
@@ -259,6 +269,9 @@ func (k *kept) undo() {
 		case <-k.reaper.Childless():
 		case <-ctx.Done():
 		}
+	}
+	if k.holder != nil {
+		k.holder.Close()
 	}
 	if p, ok := k.at.(*cgroupPlace); ok {
 		_ = p.unit.Remove(ctx) // it stands empty then, and the error of the start is the one that counts

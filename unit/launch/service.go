@@ -111,7 +111,9 @@ func (l *Launcher) service(ctx context.Context, c *dbusclient.Client, s *unit.Sp
 		return svc, nil, err
 	}
 	svc.Properties = props
-	giveTerminal(s, io.In)
+	if s.Window == nil {
+		giveTerminal(s, io.In)
+	}
 	if s.Stdin == unit.InputInherit {
 		svc.Stdin = io.In // a terminal becomes the controlling one of who gets it as input (systemd 229)
 	}
@@ -195,7 +197,9 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 		}
 		return h, nil
 	}
-	if other := s.Apart(); other && s.Output == unit.OutputCapture {
+	if other := s.Apart(); other && s.Window != nil {
+		return nil, refusal("terminal", "nobody can hold the terminal of a service of another user, or below another root directory; run --pty and the other isolations can")
+	} else if other && s.Output == unit.OutputCapture {
 		return nil, refusal("capture", "the output of a job of another user, or below another root directory, cannot be captured; --output journal or inherit can")
 	} else if other && rec.Tended {
 		return nil, refusal("timeout", fmt.Sprintf("systemd %d has no clock for what outlives the main process, and a job of another user, or below another root directory, nobody else who could stay with it", c.Version()))
@@ -209,7 +213,7 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 	if rec.Tended {
 		svc.Argv[1], handover.JobDir, handover.Output = TendVerb, jobDir, s.Output
 		handover.OutputMax, handover.OnOutputMax = s.OutputMax, string(s.OnOutputMax)
-		handover.Leftovers, handover.Grace, handover.Timeout = s.Leftovers, s.Grace, s.Timeout
+		handover.Window, handover.Leftovers, handover.Grace, handover.Timeout = s.Window, s.Leftovers, s.Grace, s.Timeout
 	}
 	if err := handover.Write(file); err != nil {
 		return nil, err
@@ -227,11 +231,11 @@ func refusal(what, why string) error {
 }
 
 // tends is true for a service whose main process is to tend the job's: it keeps
-// the output, or keeps the unit running while anything of the job is left, for
+// the output, or holds the terminal, or keeps the unit running while anything of the job is left, for
 // a manager whose clock stops else (stopsClock), where no caller holds one.
 func tends(s *unit.Spec, version int) bool {
 	outlives := s.Lifetime != unit.LifetimeCall || s.DetachAfter > 0
-	return s.Output == unit.OutputCapture || outlives && s.Timeout > 0 && stopsClock(s.Leftovers, version)
+	return s.Output == unit.OutputCapture || s.Window != nil || outlives && s.Timeout > 0 && stopsClock(s.Leftovers, version)
 }
 
 // stopsClock is true where RuntimeMaxSec= ends with the main process:

@@ -194,7 +194,7 @@ func newRecord(s *unit.Spec, host hostIdentity, uid int) *unit.Record {
 		Identity: unit.Identity{Host: host.machine, Boot: host.boot, UID: uid},
 		Command:  recorded(s.Command), Cwd: s.Dir, Owner: s.Owner, Lifetime: s.Lifetime,
 		Leftovers: s.Leftovers, Timeout: s.Timeout, Grace: s.Grace, KillSignal: s.KillSignal,
-		Output:    s.Output,
+		Output: s.Output, Attachable: s.Window != nil,
 		CreatedAt: time.Now(),
 	}
 }

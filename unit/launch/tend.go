@@ -15,6 +15,7 @@ import (
 	"github.com/unitward/unitward/unit/capture"
 	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/unit/store"
+	"github.com/unitward/unitward/unit/terminal"
 )
 
 // TendVerb makes this program the main process of a unit whose output is
@@ -55,11 +56,20 @@ type tended struct {
 	reaper *keeper.Reaper
 	// capture is nil where the output is not kept.
 	capture *capture.Capture
-	began   time.Time
+	// holder is nil where the job has no terminal that is held.
+	holder *terminal.Holder
+	began  time.Time
 }
 
-func (t *tended) begin() error {
-	var err error
+func (t *tended) begin() (err error) {
+	defer func() {
+		if err != nil && t.reaper != nil {
+			t.reaper.End()
+		}
+		if err != nil && t.holder != nil {
+			t.holder.Close()
+		}
+	}()
 	if t.entry, err = store.OpenEntry(t.h.JobDir); err != nil {
 		return err
 	}
@@ -79,6 +89,13 @@ func (t *tended) begin() error {
 		defer out.close()
 		c.Stdout, c.Stderr = out.out[1], out.err[1]
 	}
+	if t.h.Window != nil {
+		var slave *os.File
+		if t.holder, slave, err = holdTerminal(t.entry, *t.h.Window, out); err != nil {
+			return err
+		}
+		c.Stdin, c.Stdout, c.Stderr, c.Terminal = slave, slave, slave, true
+	}
 	subreaper, err := keeper.NewSubreaper()
 	if err != nil {
 		return err
@@ -92,13 +109,11 @@ func (t *tended) begin() error {
 		err = leaveStreams() // they are the command's
 	}
 	if err != nil {
-		t.reaper.End()
 		return err
 	}
 	t.began = time.Now()
 	// Said before the exec: what runs can be found.
 	if err := t.word.Runs(t.reaper.MainPID()); err != nil {
-		t.reaper.End()
 		return err
 	}
 	return t.reaper.Execute()
@@ -134,6 +149,9 @@ func (t *tended) stay(getenv func(string) string) int {
 	if t.h.Leftovers != unit.LeftoversKill {
 		<-t.reaper.Childless()
 	}
+	if t.holder != nil {
+		t.holder.Finish()
+	}
 	if t.capture != nil {
 		if t.h.Leftovers == unit.LeftoversKill {
 			t.capture.Drain(drainWait)
@@ -141,6 +159,9 @@ func (t *tended) stay(getenv func(string) string) int {
 			t.capture.Drain(0)
 		}
 		<-t.capture.Ended()
+	}
+	if t.holder != nil {
+		t.holder.Close()
 	}
 	t.leave()
 	return endAs(exit.Status)

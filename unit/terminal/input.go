@@ -27,9 +27,11 @@ func (r *Relay) typed() {
 	switch {
 	case err == nil:
 	case r.keys:
-		r.hangUp() // the user's terminal is no more
+		_ = r.cfg.End.Close() // the user's terminal is no more
 	default:
-		r.end()
+		r.rest = append(r.rest, r.cfg.Keys.Held()...)
+		r.pass()
+		r.cfg.End.EndInput(r.within, func(pause time.Duration) bool { return readable(r.stop[0], pause) })
 	}
 }
 
@@ -39,13 +41,21 @@ func (r *Relay) read(in, stop int) error {
 	buf := make([]byte, 4<<10)
 	poll := []unix.PollFd{{Fd: int32(in), Events: unix.POLLIN}, {Fd: int32(stop), Events: unix.POLLIN}}
 	for {
-		if _, err := unix.Poll(poll, -1); err != nil && !errors.Is(err, unix.EINTR) {
+		wait := -1
+		if due := r.cfg.Keys.due(time.Now()); due >= 0 {
+			wait = int(due.Milliseconds())
+		}
+		if _, err := unix.Poll(poll, wait); err != nil && !errors.Is(err, unix.EINTR) {
 			return err
 		}
 		if poll[1].Revents != 0 {
 			return nil
 		}
 		if poll[0].Revents == 0 {
+			r.rest = append(r.rest, r.cfg.Keys.Late(time.Now())...)
+			if !r.pass() {
+				return nil
+			}
 			continue
 		}
 		n, err := unix.Read(in, buf)
@@ -58,7 +68,7 @@ func (r *Relay) read(in, stop int) error {
 			return errEnd
 		}
 		pass, left := r.cfg.Keys.Find(buf[:n], time.Now())
-		r.rest = append(r.rest, buf[:pass]...)
+		r.rest = append(r.rest, pass...)
 		passed := r.pass()
 		if left {
 			close(r.left)
@@ -73,7 +83,7 @@ func (r *Relay) read(in, stop int) error {
 // first, or when nobody has the slave any more.
 func (r *Relay) pass() bool {
 	for len(r.rest) > 0 {
-		n, err := r.cfg.Master.Write(r.rest)
+		n, err := r.cfg.End.Write(r.rest)
 		if n > 0 {
 			r.within = r.rest[n-1] != '\n'
 		}
@@ -84,51 +94,6 @@ func (r *Relay) pass() bool {
 	}
 	return true
 }
-
-// How long it takes for the end of the input to be said again.
-const (
-	endPause = 20 * time.Millisecond
-	endMost  = time.Second
-)
-
-// end lets the job read the end of an input that was no terminal, as often as it
-// looks for it: at the end of a pipe every read says so. A terminal says it once
-// to whoever reads at that moment (termios(3), EOF), and a shell that has just
-// changed the terminal's mode takes the mark for a key.
-func (r *Relay) end() {
-	for pause := endPause; ; pause = min(2*pause, endMost) {
-		if empty(r.cfg.Slave) {
-			r.rest = append(r.rest, r.endOfFile()...)
-			if !r.pass() {
-				return
-			}
-			r.within = false
-		}
-		if stopped := readable(r.stop[0], pause); stopped {
-			return
-		}
-	}
-}
-
-// endOfFile are the keys that end the input: in the midst of a line the first
-// only ends that.
-func (r *Relay) endOfFile() []byte {
-	key, lines := byte(4), true
-	_ = control(r.cfg.Master, func(fd int) error { // without an answer it is as it mostly is
-		t, err := unix.IoctlGetTermios(fd, unix.TCGETS)
-		if err == nil {
-			key, lines = t.Cc[unix.VEOF], t.Lflag&unix.ICANON != 0
-		}
-		return err
-	})
-	if lines && r.within {
-		return []byte{key, key}
-	}
-	return []byte{key}
-}
-
-// empty is true when all that was typed has been read.
-func empty(slave *os.File) bool { return !readable(slave, 0) }
 
 // readable waits until there is something to read, at most for a time.
 func readable(f *os.File, most time.Duration) bool {

@@ -17,11 +17,13 @@ const maxKeys = 16
 const keysWithin = time.Second
 
 // Keys finds a sequence among the keys that are typed. The zero value finds
-// none. All of them are passed on, but for the last of a sequence.
+// none. The keys of a sequence are passed on to nobody: one that has begun is
+// held back until it is clear that it is none.
 type Keys struct {
 	sequence []byte
-	typed    int
-	began    time.Time
+	// typed is how many keys of it have been typed, and are held back.
+	typed int
+	began time.Time
 }
 
 // ParseKeys reads a sequence: each key is a character, or ^ and a character for
@@ -57,41 +59,62 @@ func ParseKeys(text string) (*Keys, error) {
 	return k, nil
 }
 
-// Find looks at keys that were typed at a time, and returns how many of them are
-// to be passed on. found says that the sequence has been typed: what follows it
-// is not looked at.
-func (k *Keys) Find(typed []byte, at time.Time) (pass int, found bool) {
+// Find looks at keys that were typed at a time, and returns those that are to be
+// passed on now. found says that the sequence has been typed: what follows it is
+// not looked at.
+func (k *Keys) Find(typed []byte, at time.Time) (pass []byte, found bool) {
 	if len(k.sequence) == 0 {
-		return len(typed), false
+		return typed, false
 	}
-	for i, c := range typed {
-		if k.typed > 0 && at.Sub(k.began) > keysWithin {
-			k.typed = 0
-		}
-		if c != k.sequence[k.typed] {
-			k.typed = k.restart(c)
-			k.began = at
-			continue
-		}
+	pass = k.Late(at)
+	for _, c := range typed {
 		if k.typed == 0 {
 			k.began = at
 		}
-		if k.typed++; k.typed == len(k.sequence) {
-			k.typed = 0
-			return i, true
+		if c == k.sequence[k.typed] {
+			if k.typed++; k.typed == len(k.sequence) {
+				k.typed = 0
+				return pass, true
+			}
+			continue
 		}
+		had := append(append([]byte{}, k.sequence[:k.typed]...), c)
+		k.typed, k.began = k.restart(had), at
+		pass = append(pass, had[:len(had)-k.typed]...)
 	}
-	return len(typed), false
+	return pass, false
 }
 
-// restart is how much of the sequence has been typed when c comes instead of the
-// next key.
-func (k *Keys) restart(c byte) int {
-	had := append(append([]byte{}, k.sequence[:k.typed]...), c)
-	for n := k.typed; n > 0; n-- {
+// restart is how much of the sequence has been typed with the newest keys, of
+// which all but the last were the sequence's.
+func (k *Keys) restart(had []byte) int {
+	for n := len(had) - 1; n > 0; n-- {
 		if string(had[len(had)-n:]) == string(k.sequence[:n]) {
 			return n
 		}
 	}
 	return 0
+}
+
+// Late returns the keys that were held back for longer than a sequence may take.
+func (k *Keys) Late(at time.Time) []byte {
+	if k.typed == 0 || at.Sub(k.began) <= keysWithin {
+		return nil
+	}
+	return k.Held()
+}
+
+// Held returns the keys that are held back, which are it no longer.
+func (k *Keys) Held() []byte {
+	held := append([]byte{}, k.sequence[:k.typed]...)
+	k.typed = 0
+	return held
+}
+
+// due is how long it takes until keys are late; negative when none are held back.
+func (k *Keys) due(at time.Time) time.Duration {
+	if k.typed == 0 {
+		return -1
+	}
+	return max(k.began.Add(keysWithin).Sub(at), 0) + time.Millisecond
 }

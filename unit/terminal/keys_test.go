@@ -31,14 +31,16 @@ func TestFindKeys(t *testing.T) {
 		pass  string
 		found bool
 	}{
-		{"^]^]^]", []string{"\x1d\x1d\x1drest"}, "\x1d\x1d", true},
-		{"^]^]^]", []string{"ab\x1d", "\x1d", "\x1d"}, "ab\x1d\x1d", true},
-		{"^]^]^]", []string{"\x1d", " \x1d\x1d"}, "\x1d\x1d\x1d", false},
-		{"^]^]^]", []string{"\x1d", " \x1d\x1d", "\x1d"}, "\x1d\x1d\x1d", true},
-		{"^]^]^]", []string{"\x1d\x1dx\x1d"}, "\x1d\x1dx\x1d", false},
-		{"aab", []string{"aaab"}, "aaa", true},
-		{"abac", []string{"ababac"}, "ababa", true},
-		{"^Pq", []string{"\x10q"}, "\x10", true},
+		{"^]^]^]", []string{"\x1d\x1d\x1drest"}, "", true},
+		{"^]^]^]", []string{"ab\x1d", "\x1d", "\x1d"}, "ab", true},
+		{"^]^]^]", []string{"ab\x1d", "\x1d"}, "ab", false},
+		{"^]^]^]", []string{"\x1d", " \x1d\x1d"}, "\x1d", false},
+		{"^]^]^]", []string{"\x1d", " \x1d\x1d", "\x1d"}, "\x1d", true},
+		{"^]^]^]", []string{"\x1d\x1dx\x1d"}, "\x1d\x1dx", false},
+		{"aab", []string{"aaab"}, "a", true},
+		{"abac", []string{"ababac"}, "ab", true},
+		{"abab", []string{"abaabab"}, "aba", true},
+		{"^Pq", []string{"\x10q"}, "", true},
 		{"^Pq", []string{"\x10", " q"}, "\x10q", false},
 		{"x", []string{"yx"}, "y", true},
 		{"none", []string{"\x1d\x1d\x1d"}, "\x1d\x1d\x1d", false},
@@ -52,8 +54,8 @@ func TestFindKeys(t *testing.T) {
 			if rest, ok := strings.CutPrefix(typed, " "); ok {
 				at, typed = at.Add(2*time.Second), rest
 			}
-			n, f := k.Find([]byte(typed), at)
-			passed, found = passed+typed[:n], found || f
+			pass, f := k.Find([]byte(typed), at)
+			passed, found = passed+string(pass), found || f
 		}
 		if passed != c.pass || found != c.found {
 			t.Errorf("%s of %q: %q, %v; want %q, %v", c.keys, c.typed, passed, found, c.pass, c.found)
@@ -61,7 +63,8 @@ func TestFindKeys(t *testing.T) {
 	}
 }
 
-// However the keys come in pieces, the sequence is found where it first ends.
+// However the keys come in pieces, the sequence is found where it first is, and
+// all before it is passed on, or all keys, sooner or later.
 func FuzzFindKeys(f *testing.F) {
 	f.Add("^]^]^]", []byte("a\x1d\x1d\x1d"), uint8(2))
 	f.Add("abac", []byte("xababacx"), uint8(3))
@@ -70,24 +73,24 @@ func FuzzFindKeys(f *testing.F) {
 		if err != nil {
 			return
 		}
-		want := -1
-		if i := bytes.Index(typed, k.sequence); i >= 0 && len(k.sequence) > 0 {
-			want = i + len(k.sequence) - 1
+		want, i := typed, bytes.Index(typed, k.sequence)
+		if i >= 0 && len(k.sequence) > 0 {
+			want = typed[:i]
 		}
-		got, passed := -1, 0
-		for rest := typed; len(rest) > 0 && got < 0; {
+		var got []byte
+		found := false
+		for rest := typed; len(rest) > 0 && !found; {
 			n := min(int(piece)+1, len(rest))
-			pass, found := k.Find(rest[:n], time.Unix(0, 0))
-			passed += pass
-			if found {
-				got = passed
-			} else if pass != n {
-				t.Fatalf("%d of %d keys were passed on", pass, n)
-			}
-			rest = rest[n:]
+			var pass []byte
+			pass, found = k.Find(rest[:n], time.Unix(0, 0))
+			got, rest = append(got, pass...), rest[n:]
 		}
-		if got != want {
-			t.Errorf("%q in %q ends at %d, want %d", text, typed, got, want)
+		if due := k.due(time.Unix(0, 0)); (due > 0) != (k.typed > 0) || k.Late(time.Unix(1, 0)) != nil {
+			t.Errorf("keys are late in %v", due)
+		}
+		got = append(got, k.Late(time.Unix(2, 0))...)
+		if !bytes.Equal(got, want) || found != (i >= 0 && len(k.sequence) > 0) {
+			t.Errorf("%q of %q passes %q, %v; want %q", text, typed, got, found, want)
 		}
 	})
 }

@@ -1,9 +1,11 @@
 package terminal
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,31 +19,107 @@ type Size struct {
 // DefaultSize is that of a terminal which has none to take over.
 var DefaultSize = Size{Rows: 24, Cols: 80}
 
-// Open makes a pseudo-terminal. What is written to slave can be read from
-// master and the reverse; the caller closes both. As long as slave is open the
-// reader of master sees no end, whatever a job does with its own descriptors;
-// once master is closed everybody who has the slave is hung up on (SIGHUP).
+// PTY is a pseudo-terminal: what is written to the slave can be read from the
+// master, and the reverse. It is the End of a job whose streams the slave is. As
+// long as the slave is open here, the master has no end, whatever the job does
+// with its own descriptors.
+type PTY struct {
+	Master, Slave *os.File
+}
+
+// Open makes a pseudo-terminal. The caller closes it.
 //
 // The slave is not looked up by its name: that may be another's in this mount
 // namespace (TIOCGPTPEER, Linux 4.13).
-func Open(size Size) (master, slave *os.File, err error) {
+func Open(size Size) (*PTY, error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot make a pseudo-terminal: %w", &os.PathError{Op: "open", Path: "/dev/ptmx", Err: err})
+		return nil, fmt.Errorf("cannot make a pseudo-terminal: %w", &os.PathError{Op: "open", Path: "/dev/ptmx", Err: err})
 	}
 	peer, err := unlock(fd)
 	if err != nil {
 		unix.Close(fd)
-		return nil, nil, fmt.Errorf("cannot make a pseudo-terminal: %w", err)
+		return nil, fmt.Errorf("cannot make a pseudo-terminal: %w", err)
 	}
 	// Non-blocking, it is read through the runtime's poller.
-	master, slave = os.NewFile(uintptr(fd), "/dev/ptmx"), os.NewFile(uintptr(peer), "pts")
-	if err := SetSize(master, size); err != nil {
-		master.Close()
-		slave.Close()
-		return nil, nil, err
+	p := &PTY{os.NewFile(uintptr(fd), "/dev/ptmx"), os.NewFile(uintptr(peer), "pts")}
+	if err := p.Resize(size); err != nil {
+		p.Close()
+		return nil, err
 	}
-	return master, slave, nil
+	return p, nil
+}
+
+// Close closes both ends: everybody who has the slave is hung up on (SIGHUP).
+func (p *PTY) Close() error {
+	p.Slave.Close()
+	return p.Master.Close()
+}
+
+func (p *PTY) Read(b []byte) (int, error)  { return p.Master.Read(b) }
+func (p *PTY) Write(b []byte) (int, error) { return p.Master.Write(b) }
+
+// SetReadDeadline is that of the master.
+func (p *PTY) SetReadDeadline(t time.Time) error { return p.Master.SetReadDeadline(t) }
+
+// SetWriteDeadline is that of the master.
+func (p *PTY) SetWriteDeadline(t time.Time) error { return p.Master.SetWriteDeadline(t) }
+
+// Resize sets the size. Where it was another the kernel tells the foreground
+// group (SIGWINCH).
+func (p *PTY) Resize(size Size) error { return SetSize(p.Master, size) }
+
+// Sweep reads what is there. A read that finds nothing has first awaited what the kernel had on its
+// way to the master (n_tty_read()).
+func (p *PTY) Sweep(b []byte) (n int) {
+	_ = control(p.Master, func(fd int) (err error) { // what is closed has nothing more
+		for {
+			if n, err = unix.Read(fd, b); !errors.Is(err, unix.EINTR) {
+				return err
+			}
+		}
+	})
+	return max(n, 0)
+}
+
+// How long it takes for the end of the input to be said again.
+const (
+	endPause = 20 * time.Millisecond
+	endMost  = time.Second
+)
+
+// EndInput says the end again and again. A terminal says it once to whoever
+// reads at that moment (termios(3), EOF), and a shell that has just changed the
+// terminal's mode takes the mark for a key.
+func (p *PTY) EndInput(within bool, stop func(time.Duration) bool) {
+	for pause := endPause; ; pause = min(2*pause, endMost) {
+		if !readable(p.Slave, 0) { // all that was typed has been read
+			if _, err := p.Write(p.endOfFile(within)); err != nil {
+				return
+			}
+			within = false
+		}
+		if stop(pause) {
+			return
+		}
+	}
+}
+
+// endOfFile are the keys that end the input: in the midst of a line the first
+// only ends that.
+func (p *PTY) endOfFile(within bool) []byte {
+	key, lines := byte(4), true
+	_ = control(p.Master, func(fd int) error { // without an answer it is as it mostly is
+		t, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+		if err == nil {
+			key, lines = t.Cc[unix.VEOF], t.Lflag&unix.ICANON != 0
+		}
+		return err
+	})
+	if lines && within {
+		return []byte{key, key}
+	}
+	return []byte{key}
 }
 
 func unlock(master int) (slave int, err error) {
@@ -90,10 +168,9 @@ func SizeOf(files ...*os.File) (Size, bool) {
 	return Size{}, false
 }
 
-// SetSize sets the size of a pseudo-terminal, by its master. Where it differs
-// the kernel tells the slave's foreground group (SIGWINCH).
-func SetSize(master *os.File, size Size) error {
-	err := control(master, func(fd int) error {
+// SetSize sets the size of a terminal, by either end.
+func SetSize(f *os.File, size Size) error {
+	err := control(f, func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
 	})
 	if err != nil {

@@ -4,21 +4,17 @@ import (
 	"errors"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Relay carries keys from a user to a pseudo-terminal and its output back.
+// Relay carries keys from a user to a job's terminal and its output back.
 type Relay struct {
-	cfg  RelayConfig
-	raw  syscall.RawConn
-	left chan struct{}
-	hang sync.Once
-
-	output sync.WaitGroup
-	input  sync.WaitGroup
+	cfg   RelayConfig
+	left  chan struct{}
+	ended chan struct{}
+	input sync.WaitGroup
 	// stop is a pipe that has a byte while the input is to rest.
 	stop [2]*os.File
 	// keys is true for an input that is a terminal.
@@ -31,10 +27,9 @@ type Relay struct {
 
 // RelayConfig is what a Relay joins.
 type RelayConfig struct {
-	// Master is the pseudo-terminal's, of Open. The relay closes it when nobody
-	// can read its output any more: who has the slave is then hung up on. Slave
-	// is the other end, which is only looked at.
-	Master, Slave *os.File
+	// End is the job's. The relay closes it, at the latest by Finish, and when
+	// nobody can read the output or type any more.
+	End End
 	// In is where keys come from: a terminal, which should be raw, or anything
 	// else that can be read. Out is where the output goes. Neither is closed, and
 	// their modes stay as they are.
@@ -48,15 +43,21 @@ func Begin(cfg RelayConfig) (*Relay, error) {
 	if cfg.Keys == nil {
 		cfg.Keys = &Keys{}
 	}
-	r := &Relay{cfg: cfg, left: make(chan struct{}), keys: Is(cfg.In)}
+	r := &Relay{cfg: cfg, left: make(chan struct{}), ended: make(chan struct{}), keys: Is(cfg.In)}
 	var err error
-	if r.raw, err = cfg.Master.SyscallConn(); err != nil {
-		return nil, err
-	}
 	if r.stop[0], r.stop[1], err = os.Pipe(); err != nil {
 		return nil, err
 	}
-	r.output.Go(r.print)
+	go func() {
+		defer close(r.ended)
+		Print(cfg.End, func(b []byte) bool {
+			ok := r.write(b)
+			if !ok {
+				_ = cfg.End.Close() // nobody can read it any more
+			}
+			return ok
+		})
+	}()
 	r.input.Go(r.typed)
 	return r, nil
 }
@@ -64,13 +65,16 @@ func Begin(cfg RelayConfig) (*Relay, error) {
 // Left is closed once the user has typed Keys. Nothing is read from In then.
 func (r *Relay) Left() <-chan struct{} { return r.left }
 
+// Ended is closed when no output will come any more.
+func (r *Relay) Ended() <-chan struct{} { return r.ended }
+
 // Pause ends the reading of In, at once: what is typed from now on is for
 // another program. Resume begins it anew.
 func (r *Relay) Pause() {
-	_, _ = r.stop[1].Write([]byte{'x'})                // an empty pipe has room
-	_ = r.cfg.Master.SetWriteDeadline(time.Unix(1, 0)) // it fails when it was closed
+	_, _ = r.stop[1].Write([]byte{'x'}) // an empty pipe has room
+	_ = r.cfg.End.SetWriteDeadline(past)
 	r.input.Wait()
-	_ = r.cfg.Master.SetWriteDeadline(time.Time{})
+	_ = r.cfg.End.SetWriteDeadline(time.Time{})
 	var b [1]byte
 	_, _ = r.stop[0].Read(b[:])
 }
@@ -83,64 +87,14 @@ func (r *Relay) Resume() { r.input.Go(r.typed) }
 // no longer than for giveUp, which may be nil.
 func (r *Relay) Finish(giveUp <-chan struct{}) {
 	r.Pause()
-	_ = r.cfg.Master.SetReadDeadline(time.Unix(1, 0)) // it fails when it was closed
-	done := make(chan struct{})
-	go func() { r.output.Wait(); close(done) }()
+	Settle(r.cfg.End)
 	select {
-	case <-done:
+	case <-r.ended:
 	case <-giveUp:
 	}
-	r.hangUp()
+	_ = r.cfg.End.Close()
 	r.stop[0].Close()
 	r.stop[1].Close()
-}
-
-// hangUp closes the master: its slave is a terminal that is no more.
-func (r *Relay) hangUp() {
-	r.hang.Do(func() { r.cfg.Master.Close() })
-}
-
-// sweepMost is more than a pseudo-terminal holds: 8 KiB and the 4 KiB that its
-// reader has before it (drivers/tty/pty.c, n_tty.c).
-const sweepMost = 64 << 10
-
-// print carries the output until Finish, or until nobody takes it.
-func (r *Relay) print() {
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := r.cfg.Master.Read(buf)
-		if n > 0 && !r.write(buf[:n]) {
-			r.hangUp()
-			return
-		}
-		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			r.sweep(buf)
-			return
-		case err != nil:
-			return
-		}
-	}
-}
-
-// sweep prints what is there now. A read that finds nothing has first awaited
-// what the kernel had on its way to the master (n_tty_read()).
-func (r *Relay) sweep(buf []byte) {
-	for had := 0; had < sweepMost; {
-		n := 0
-		var err error
-		cerr := r.raw.Control(func(fd uintptr) {
-			for {
-				if n, err = unix.Read(int(fd), buf); !errors.Is(err, unix.EINTR) {
-					return
-				}
-			}
-		})
-		if cerr != nil || err != nil || n <= 0 || !r.write(buf[:n]) {
-			return
-		}
-		had += n
-	}
 }
 
 // write writes to Out, whatever its mode. It is false when nobody will ever read

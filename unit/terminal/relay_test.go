@@ -20,10 +20,11 @@ const patience = 20 * time.Second
 // read with a deadline.
 func pair(t *testing.T) (master, slave *os.File) {
 	t.Helper()
-	master, slave, err := Open(Size{33, 99})
+	p, err := Open(Size{33, 99})
 	if err != nil {
 		t.Fatal(err)
 	}
+	master, slave = p.Master, p.Slave
 	if err := unix.SetNonblock(int(slave.Fd()), true); err != nil {
 		t.Fatal(err)
 	}
@@ -35,6 +36,16 @@ func pair(t *testing.T) (master, slave *os.File) {
 	slave = os.NewFile(uintptr(fd), "pts")
 	t.Cleanup(func() { master.Close(); slave.Close() })
 	return master, slave
+}
+
+// other is another descriptor of a file, which a relay may close.
+func other(t *testing.T, f *os.File) *os.File {
+	t.Helper()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return os.NewFile(uintptr(fd), "pts")
 }
 
 func modeOf(t *testing.T, f *os.File) unix.Termios {
@@ -157,7 +168,7 @@ func relay(t *testing.T, keys string) *relayed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Relay, err = Begin(RelayConfig{Master: r.master, Slave: r.slave, In: theirs, Out: theirs, Keys: k}); err != nil {
+	if r.Relay, err = Begin(RelayConfig{End: &PTY{r.master, other(t, r.slave)}, In: theirs, Out: theirs, Keys: k}); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -181,8 +192,13 @@ func TestRelay(t *testing.T) {
 	}
 	r.Resume()
 	gets(t, r.job, "later")
+	// What begins as the keys that leave does comes a little later.
+	io.WriteString(r.user, "\x01")
+	gets(t, r.job, "\x01")
+	io.WriteString(r.user, "\x01\x01x")
+	gets(t, r.job, "\x01\x01x")
 	io.WriteString(r.user, "x\x01qy")
-	gets(t, r.job, "x\x01")
+	gets(t, r.job, "x")
 	select {
 	case <-r.Left():
 	case <-time.After(patience):
@@ -271,7 +287,7 @@ func TestRelayHangsUp(t *testing.T) {
 	}
 	defer out.Close()
 	master, slave := pair(t)
-	r, err := Begin(RelayConfig{Master: master, Slave: slave, In: in, Out: out})
+	r, err := Begin(RelayConfig{End: &PTY{master, other(t, slave)}, In: in, Out: out})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +330,7 @@ func TestRelayEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		master, slave := pair(t)
-		r, err := Begin(RelayConfig{Master: master, Slave: slave, In: in, Out: null})
+		r, err := Begin(RelayConfig{End: &PTY{master, other(t, slave)}, In: in, Out: null})
 		if err != nil {
 			t.Fatal(err)
 		}
