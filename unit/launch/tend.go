@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -108,6 +109,7 @@ func (t *tended) begin() error {
 // did.
 func (t *tended) stay(getenv func(string) string) int {
 	t.word.Close()
+	debug.SetGCPercent(keeperGCPercent)
 	var limited <-chan struct{}
 	if t.capture != nil {
 		limited = t.capture.Exceeded()
