@@ -120,6 +120,7 @@ func TestFail(t *testing.T) {
 		{&unit.StartError{Unit: "f", Detail: "no", Status: 127}, 127, "unitward: cannot start f: no\n"},
 		{fmt.Errorf("x: %w", &unit.StartError{Unit: "f", Detail: "no", Status: 126}), 126, "unitward: x: cannot start f: no\n"},
 		{&unit.AccessError{Op: "start f", Manager: unit.ManagerUser, Detail: "no"}, 125, "unitward: cannot start f: the user manager denies it: no\n"},
+		{&unit.RecordLostError{Name: "f", Err: errors.New("no")}, 123, "unitward: cannot keep job f, which ran and was ended again: no\n"},
 		{&unit.ExistsError{Name: "f", State: unit.StateRunning}, 125,
 			"unitward: cannot start job f: a job of that name exists and is running\nhint: end it with: unitward stop f\nhint: or take another name with -u\n"},
 	} {

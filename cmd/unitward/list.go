@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -121,21 +124,59 @@ func (a *app) rows(ctx context.Context, l *launch.Launcher, o listOptions) ([]ro
 		return nil, err
 	}
 	rows := []row{}
-	for _, name := range found {
-		seen, err := l.Glance(ctx, name, o.wants)
+	for i, g := range glances(ctx, l, found, o.wants) {
 		var gone *unit.NotFoundError
 		switch {
-		case errors.As(err, &gone): // it was dropped meanwhile
-		case seen == nil && err != nil:
-			rows = append(rows, row{bad: &badRecord{name, objectOf(err)}})
-		case seen != nil:
+		case errors.As(g.err, &gone): // it was dropped meanwhile
+		case g.seen == nil && g.err != nil:
+			rows = append(rows, row{bad: &badRecord{found[i], objectOf(g.err)}})
+		case g.seen != nil:
 			if !a.json {
-				a.warn(err)
+				a.warn(g.err)
 			}
-			rows = append(rows, row{rep: &seen.Report, rec: seen.Record, foreign: seen.Foreign})
+			rows = append(rows, row{rep: &g.seen.Report, rec: g.seen.Record, foreign: g.seen.Foreign})
 		}
 	}
 	return rows, nil
+}
+
+// glance is what a glance at one job came to.
+type glance struct {
+	seen *launch.Sight
+	err  error
+}
+
+const (
+	// fewJobs are looked at one after the other: a thread more would cost as
+	// much as that.
+	fewJobs = 64
+	// glancesAtATime is how many of more are: a glance is some dozens of system
+	// calls.
+	glancesAtATime = 4
+)
+
+// glances looks at jobs, and answers in their order.
+func glances(ctx context.Context, l *launch.Launcher, names []string, wants func(*unit.Record) bool) []glance {
+	all := make([]glance, len(names))
+	look := func(i int) { all[i].seen, all[i].err = l.Glance(ctx, names[i], wants) }
+	if len(names) <= fewJobs {
+		for i := range names {
+			look(i)
+		}
+		return all
+	}
+	runtime.SetDefaultGOMAXPROCS()
+	var next atomic.Int64
+	var looking sync.WaitGroup
+	for range glancesAtATime {
+		looking.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(names)); i = next.Add(1) - 1 {
+				look(int(i))
+			}
+		})
+	}
+	looking.Wait()
+	return all
 }
 
 func age(r unit.Report) string {

@@ -181,15 +181,17 @@ func (s *source) run() {
 // pump moves what comes until the end, or until the stream is given up. The
 // error is the source's.
 func (s *source) pump() (closed bool, err error) {
+	var st status
+	var mark time.Time
+	// One closure for all steps: with one for each, garbage would let the memory
+	// of a busy keeper grow to twice the runtime's least heap.
+	step := func(fd uintptr) bool {
+		st, err = s.step(int(fd), time.Now())
+		mark = s.shelf.markAt()
+		return st != statusEmpty || !s.ready(mark)
+	}
 	for {
-		var st status
-		var mark time.Time
-		rerr := s.raw.Read(func(fd uintptr) bool {
-			st, err = s.step(int(fd), time.Now())
-			mark = s.shelf.markAt()
-			return st != statusEmpty || !s.ready(mark)
-		})
-		switch {
+		switch rerr := s.raw.Read(step); {
 		case rerr == nil && err != nil:
 			return false, err
 		case rerr == nil && st == statusEnd:

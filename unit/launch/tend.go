@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -123,6 +124,7 @@ func (t *tended) begin() (err error) {
 // did.
 func (t *tended) stay(getenv func(string) string) int {
 	t.word.Close()
+	debug.SetGCPercent(keeperGCPercent)
 	var limited <-chan struct{}
 	if t.capture != nil {
 		limited = t.capture.Exceeded()

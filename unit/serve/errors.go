@@ -143,6 +143,7 @@ func asError(err error) *Error {
 		start     *unit.StartError
 		access    *unit.AccessError
 		unknown   *unit.UnknownOutcomeError
+		lost      *unit.RecordLostError
 		ended     *unit.EndedError
 		identity  *unit.IdentityError
 		kept      *launch.KeptError
@@ -157,6 +158,9 @@ func asError(err error) *Error {
 	case errors.As(err, &unknown):
 		is(CodeUnknown, KindUnknown)
 		e.Data.Name = unknown.Job
+	case errors.As(err, &lost):
+		is(CodeUnknown, KindUnknown) // it ran, and its outcome is lost
+		e.Data.Name = lost.Name
 	case errors.As(err, &notFound):
 		is(CodeNotFound, KindNotFound)
 		e.Data.Name = notFound.Name

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -198,14 +199,15 @@ func (e *Entry) read(name string, into any) error {
 	if err := owned(info); err != nil {
 		return err
 	}
-	b, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
-	if err != nil {
+	// With room for all of it and for its end: mostly two reads.
+	b := bytes.NewBuffer(make([]byte, 0, min(info.Size(), maxRecord)+bytes.MinRead))
+	if _, err := b.ReadFrom(io.LimitReader(f, maxRecord+1)); err != nil {
 		return err
 	}
-	if len(b) > maxRecord {
+	if b.Len() > maxRecord {
 		return fmt.Errorf("it has more than %d bytes", maxRecord)
 	}
-	return json.Unmarshal(b, into)
+	return json.Unmarshal(b.Bytes(), into)
 }
 
 // write replaces a file at once: a reader sees the old content or the new.
