@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -170,7 +171,7 @@ func (s *Server) prune(now time.Time) (dropped []*job) {
 // drop takes one settled job out, for who holds the lock.
 func (s *Server) drop(i int) *job {
 	j := s.retired[i]
-	s.retired = append(s.retired[:i:i], s.retired[i+1:]...)
+	s.retired = slices.Delete(s.retired, i, i+1)
 	if s.jobs[j.name] == j {
 		delete(s.jobs, j.name)
 	}
