@@ -19,13 +19,13 @@ import (
 // memory of this process as can be: the copy of its page tables, and of every
 // page that either writes to later, would cost more than all the rest, and a
 // reaper would keep what its keeper has changed or, once that is gone, all of
-// it. So the heap is not passed on.
-func forkReaper(o *orders) (pid int, err error) {
+// it. So the heap is not passed on. buf is for readMaps.
+func forkReaper(o *orders, buf []byte) (pid int, err error) {
 	// The child is a copy of this thread alone: no signal handler may run in
 	// it. So the signals are blocked before the fork.
 	entry := reap
 	blocked, old := allSignals, sigset(0)
-	maps := readMaps()
+	maps := readMaps(buf)
 	gaps, variables := heapGaps(maps, o.all)
 	gaps = gaps[:min(len(gaps), len(o.gaps))]
 	if hasLoader(maps) {

@@ -16,14 +16,14 @@ const (
 	lowest = 64 << 10
 )
 
-// readMaps reads /proc/self/maps; it is empty where that cannot be read whole.
-func readMaps() []byte {
+// readMaps reads /proc/self/maps into buf, of maxMaps bytes; it is empty where
+// that cannot be read whole.
+func readMaps(buf []byte) []byte {
 	fd, err := unix.Open("/proc/self/maps", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
 	defer unix.Close(fd)
-	buf := make([]byte, maxMaps)
 	for filled := 0; filled < len(buf); {
 		n, err := unix.Read(fd, buf[filled:])
 		if err != nil {

@@ -56,7 +56,7 @@ func TestHeapGapsOfThisProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unmap(mem)
-	gaps, variables := heapGaps(readMaps(), o.all)
+	gaps, variables := heapGaps(readMaps(make([]byte, maxMaps)), o.all)
 	within := func(at uintptr) (n int) {
 		for _, p := range gaps {
 			if p.from <= at && at < p.to {

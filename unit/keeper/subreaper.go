@@ -27,6 +27,7 @@ type Subreaper struct {
 	mu    sync.Mutex
 	own   map[int]struct{}
 	mains map[int]*Reaper
+	maps  []byte // for readMaps
 }
 
 // NewSubreaper makes this process one (PR_SET_CHILD_SUBREAPER, Linux 3.4).
@@ -38,7 +39,7 @@ func NewSubreaper() (*Subreaper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read this process's session: %w", err)
 	}
-	return &Subreaper{session: session, own: map[int]struct{}{}, mains: map[int]*Reaper{}}, nil
+	return &Subreaper{session: session, own: map[int]struct{}{}, mains: map[int]*Reaper{}, maps: make([]byte, maxMaps)}, nil
 }
 
 // Own names a child of this process that has a session of its own and is of
@@ -156,7 +157,7 @@ func (s *Subreaper) fork(c *Command, o *orders, null int) (control, gate, pid in
 	// it is known.
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	pid, err = forkReaper(o)
+	pid, err = forkReaper(o, s.maps)
 	c.keepAlive()
 	if err != nil {
 		unix.Close(controls[0])

@@ -25,20 +25,6 @@ func (j *Job) Await(ctx context.Context, fact Fact) (unit.Report, error) {
 	return j.Wait(ctx, fact)
 }
 
-// Rest says until when there is nothing to do for who would Await the job: until
-// stirred is closed, or until due, if it is not zero. So many jobs can be left
-// alone at little cost. ok is false where that cannot be said.
-func (j *Job) Rest() (stirred <-chan struct{}, until time.Time, ok bool) {
-	k, ok := j.held.(*kept)
-	if !ok || k.reaper == nil || k.capture != nil || j.rec.Sealed != nil || j.rec.StartedAt == nil {
-		return nil, until, false
-	}
-	if j.rec.Timeout > 0 {
-		until = due(*j.rec.StartedAt, j.rec.Timeout)
-	}
-	return k.reaper.Exited(), until, true
-}
-
 // timed waits no longer than the job's timeout, and then ends it.
 func (j *Job) timed(ctx context.Context, fact Fact) (unit.Report, error) {
 	if j.rec.Timeout == 0 || j.rec.StartedAt == nil {

@@ -200,11 +200,11 @@ func (k *kept) observe(ctx context.Context, _ dbusclient.Depth, lk *look) {
 	o.KeeperGone = k.orphaned()
 	var exit keeper.Exit
 	o.Kept, exit = k.heard()
-	k.at.look(ctx, lk)
 	// Nobody else removes the place once its keeper is gone.
-	if (exit.Known || o.KeeperGone) && k.at.clear(ctx) {
-		k.at.look(ctx, lk)
+	if exit.Known || o.KeeperGone {
+		k.at.clear(ctx)
 	}
+	k.at.look(ctx, lk)
 	if exit.Known && lk.usage.CPUNanoseconds == nil {
 		cpu := uint64(exit.CPU)
 		lk.usage.CPUNanoseconds = &cpu

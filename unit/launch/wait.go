@@ -106,27 +106,34 @@ func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
 		if j.held != nil {
 			changed, emptied = j.held.sources(lk)
 		}
-		select {
-		case <-ctx.Done():
-			return j.report(lk), ctx.Err()
-		case <-changed:
-		case <-j.urged:
-			hurried = true
-		case _, open := <-emptied:
-			if !open {
-				j.held.unwatch()
-			}
-		case <-timer.C:
-			switch {
-			case j.starting():
-				if err := j.follow(ctx); err != nil {
-					return j.report(lk), err
+		for asleep := true; asleep; {
+			asleep = false
+			select {
+			case <-ctx.Done():
+				return j.report(lk), ctx.Err()
+			case <-changed:
+			case <-j.urged:
+				hurried = true
+			case _, open := <-emptied:
+				if !open {
+					j.held.unwatch()
 				}
-			default:
-				j.reach(ctx)
-			}
-			if j.rec.Sealed != nil {
-				return *j.rec.Sealed, nil
+			case <-timer.C:
+				if u, ok := j.held.(*service); ok && !lk.v.Exit.Known && u.undisturbed() {
+					asleep = true
+					continue
+				}
+				switch {
+				case j.starting():
+					if err := j.follow(ctx); err != nil {
+						return j.report(lk), err
+					}
+				default:
+					j.reach(ctx)
+				}
+				if j.rec.Sealed != nil {
+					return *j.rec.Sealed, nil
+				}
 			}
 		}
 	}

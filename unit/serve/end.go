@@ -8,8 +8,10 @@ import (
 
 const (
 	// proofTime is how long, after the longest grace, the server stays for the
-	// proof that its jobs have ended.
+	// proof that its jobs have ended, and proofEach how much longer for each of
+	// them: a thousand keep the machine busy for seconds.
 	proofTime = 5 * time.Second
+	proofEach = 10 * time.Millisecond
 	// farewellTime is how long it stays for a client that does not read.
 	farewellTime = 5 * time.Second
 	// startsTime bounds the wait for starts that are under way.
@@ -30,7 +32,7 @@ func (s *Server) end(why string, written <-chan struct{}) Ended {
 		}
 	}
 	ours, left, grace := s.mine()
-	ctx, cancel := context.WithTimeout(context.Background(), grace+proofTime)
+	ctx, cancel := context.WithTimeout(context.Background(), grace+proofTime+time.Duration(len(ours))*proofEach)
 	defer cancel()
 	e := Ended{Why: why, Left: left}
 	e.Stopped, e.Unconfirmed = s.stopAll(ctx, ours, nil)

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 
@@ -18,30 +19,39 @@ type gather struct {
 	streams map[uint64]*stream
 }
 
+// open begins, before the first pipe is made: where that cannot be done, no job
+// is to run whose output nobody reads.
+func (g *gather) open() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.epoll != nil {
+		return nil
+	}
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("cannot read the output of jobs: epoll_create1: %w", err)
+	}
+	// An epoll can be waited for as what is in it can (epoll(7)): by the poller
+	// of the runtime, with no thread for it.
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
+		return fmt.Errorf("cannot read the output of jobs: fcntl: %w", err)
+	}
+	epoll := os.NewFile(uintptr(fd), "epoll")
+	raw, err := epoll.SyscallConn()
+	if err != nil {
+		epoll.Close()
+		return fmt.Errorf("cannot read the output of jobs: %w", err)
+	}
+	g.epoll, g.streams = epoll, map[uint64]*stream{}
+	go g.run(raw.Read)
+	return nil
+}
+
 // add has a stream read until it ends.
 func (g *gather) add(s *stream) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.epoll == nil {
-		fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-		if err != nil {
-			return os.NewSyscallError("epoll_create1", err)
-		}
-		// An epoll can be waited for as what is in it can (epoll(7)): by the
-		// poller of the runtime, with no thread for it.
-		if err := unix.SetNonblock(fd, true); err != nil {
-			unix.Close(fd)
-			return os.NewSyscallError("fcntl", err)
-		}
-		g.epoll, g.streams = os.NewFile(uintptr(fd), "epoll"), map[uint64]*stream{}
-		raw, err := g.epoll.SyscallConn()
-		if err != nil {
-			g.epoll.Close()
-			g.epoll = nil
-			return err
-		}
-		go g.run(raw.Read)
-	}
 	g.next++
 	s.id = g.next
 	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(uint32(s.id)), Pad: int32(s.id >> 32)}

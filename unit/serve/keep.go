@@ -13,6 +13,8 @@ const (
 	// record cannot be read, and maxRetries how many there are.
 	retryPause = time.Second
 	maxRetries = 10
+	// restTime is how often is looked whether a job that rests was disturbed.
+	restTime = time.Second
 )
 
 // order is what a keeper is asked to do.
@@ -52,21 +54,33 @@ func (j *job) keep(h *launch.Job) {
 // stack, and with no goroutine more. There can be many such jobs.
 func (k *keeping) rest() {
 	k.rests = false
-	stirred, until, ok := k.h.Rest()
+	r, ok := k.h.Rest()
 	if !ok || !k.j.mine {
 		return
 	}
-	var late <-chan time.Time
-	if !until.IsZero() {
-		timer := time.NewTimer(time.Until(until))
+	var late, look <-chan time.Time
+	if !r.Until.IsZero() {
+		timer := time.NewTimer(time.Until(r.Until))
 		defer timer.Stop()
 		late = timer.C
 	}
-	select {
-	case <-stirred:
-	case <-late:
-	case o := <-k.j.orders:
-		k.obey(o)
+	if r.Undisturbed != nil {
+		ticker := time.NewTicker(restTime)
+		defer ticker.Stop()
+		look = ticker.C
+	}
+	for {
+		select {
+		case <-look:
+			if r.Undisturbed() {
+				continue
+			}
+		case <-r.Stirred:
+		case <-late:
+		case o := <-k.j.orders:
+			k.obey(o)
+		}
+		return
 	}
 }
 

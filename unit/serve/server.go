@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -93,8 +94,9 @@ func New(cfg Config) *Server {
 // Serve reads requests from in and answers to out until in ends, ctx is done,
 // the client asks for it or takes no more answers. Then jobs that were started
 // here with lifetime call are stopped, which takes at most the longest of their
-// graces and a few seconds more, and it returns what is left. A read that is
-// under way is not awaited: in is of no use to anybody afterwards.
+// graces and a few seconds more, a hundredth of one for each job, and it returns
+// what is left. A read that is under way is not awaited: in is of no use to
+// anybody afterwards.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) Ended {
 	s.w = newWriter(out)
 	s.main = s.w.box(nil)
@@ -170,7 +172,7 @@ func (s *Server) prune(now time.Time) (dropped []*job) {
 // drop takes one settled job out, for who holds the lock.
 func (s *Server) drop(i int) *job {
 	j := s.retired[i]
-	s.retired = append(s.retired[:i:i], s.retired[i+1:]...)
+	s.retired = slices.Delete(s.retired, i, i+1)
 	if s.jobs[j.name] == j {
 		delete(s.jobs, j.name)
 	}

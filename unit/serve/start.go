@@ -277,6 +277,9 @@ func (s *Server) open(p *StartParams) (*ends, error) {
 }
 
 func (e *ends) pipes(p *StartParams, rings *pool, gather *gather) error {
+	if err := gather.open(); err != nil {
+		return err
+	}
 	e.out = &piped{encoding: p.Output.Encoding, gather: gather, max: -1}
 	if p.Output.MaxBytes != nil {
 		e.out.max = *p.Output.MaxBytes

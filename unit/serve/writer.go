@@ -12,6 +12,8 @@ const (
 	// no further request is read.
 	maxReplies    = 1024
 	maxReplyBytes = 8 << 20
+	// maxTogether is how much is written at once, but for a longer message.
+	maxTogether = 64 << 10
 )
 
 // source is what of a job's output is still to be told. Its methods are called
@@ -46,8 +48,6 @@ type waiting struct {
 	event event
 	// last is true for what comes after all output that was there before it.
 	last bool
-	// written is closed once it was; it may be nil.
-	written chan struct{}
 }
 
 // box is what waits to be written of one job, or of none.
@@ -70,6 +70,8 @@ type writer struct {
 	mu    sync.Mutex
 	cond  *sync.Cond // for the goroutine, and for who waits for room
 	ready []*box
+	// buf is what goes out next.
+	buf []byte
 	// count and bytes are of what waits.
 	count, bytes int
 	closed       bool
@@ -89,11 +91,9 @@ func newWriter(out io.Writer) *writer {
 func (w *writer) box(s source) *box { return &box{w: w, source: s} }
 
 // put queues a message; last is for one that comes after the box's output.
-func (b *box) put(e envelope, last bool) { b.send(e, last, nil) }
-
-func (b *box) send(e envelope, last bool, written chan struct{}) {
+func (b *box) put(e envelope, last bool) {
 	e.Version = "2.0"
-	b.queueUp(waiting{line: marshal(e), last: last, written: written})
+	b.queueUp(waiting{line: marshal(e), last: last})
 }
 
 // tell queues a notification.
@@ -104,9 +104,6 @@ func (b *box) queueUp(next waiting) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
-		if next.written != nil {
-			close(next.written)
-		}
 		return
 	}
 	b.queue = append(b.queue, next)
@@ -156,16 +153,21 @@ func (w *writer) room() bool {
 	return w.err == nil
 }
 
-// run writes until close, or until the client takes no more.
+// run writes until close, or until the client takes no more. What is there at a
+// time goes out together.
 func (w *writer) run() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {
+		if len(w.ready) == 0 || len(w.buf) >= maxTogether {
+			w.flush()
+		}
 		for len(w.ready) == 0 && !w.closed {
 			w.cond.Wait()
 		}
 		if len(w.ready) == 0 {
-			w.write(w.final)
+			w.buf = append(w.buf, w.final...)
+			w.flush()
 			return
 		}
 		b := w.ready[0]
@@ -190,10 +192,7 @@ func (w *writer) turn(b *box) {
 			next.event.stamp(&b.facts)
 			next.line = marshal(notification(next.event))
 		}
-		w.write(next.line)
-		if next.written != nil {
-			close(next.written)
-		}
+		w.buf = append(w.buf, next.line...)
 		w.cond.Broadcast()
 	} else if b.dirty && b.source != nil {
 		b.dirty = false
@@ -203,7 +202,7 @@ func (w *writer) turn(b *box) {
 		if m != nil {
 			b.dirty = true
 			m.stamp(&b.facts)
-			w.write(marshal(notification(m)))
+			w.buf = append(w.buf, marshal(notification(m))...)
 		}
 	}
 	if len(b.queue) > 0 || b.dirty && b.source != nil {
@@ -211,14 +210,23 @@ func (w *writer) turn(b *box) {
 	}
 }
 
-// write is for who holds the lock, which it gives up meanwhile.
-func (w *writer) write(line []byte) {
-	if w.err != nil || len(line) == 0 {
+// flush writes what is to go out, for who holds the lock, which it gives up
+// meanwhile.
+func (w *writer) flush() {
+	if w.err != nil {
+		w.buf = nil
+	}
+	if len(w.buf) == 0 {
 		return
 	}
+	buf := w.buf
+	w.buf = nil
 	w.mu.Unlock()
-	_, err := w.out.Write(line)
+	_, err := w.out.Write(buf)
 	w.mu.Lock()
+	if cap(buf) <= 2*maxTogether {
+		w.buf = buf[:0]
+	}
 	if err != nil && w.err == nil {
 		w.err = err
 		close(w.failed)
