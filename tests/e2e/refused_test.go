@@ -60,7 +60,7 @@ func TestOwnStatuses(t *testing.T) {
 // A job that a property keeps from what was handed over to it has not started.
 func TestHandoverHidden(t *testing.T) {
 	w := newWard(t)
-	hide := "TemporaryFileSystem=/run"
+	hide := "InaccessiblePaths=/run"
 	for range 5 {
 		a := w.want(125, "start", "-u", "hidden", "-p", hide, "--", "sh", "-c", "exit 5")
 		// A user's manager may not make the namespace (systemd 247 and 252).

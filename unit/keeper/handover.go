@@ -130,7 +130,12 @@ type BecomeError struct {
 	Errno syscall.Errno
 }
 
-func (e *BecomeError) Error() string { return e.Op + ": " + e.Errno.Error() }
+func (e *BecomeError) Error() string {
+	if e.Errno == 0 {
+		return e.Op // which has the reason
+	}
+	return e.Op + ": " + e.Errno.Error()
+}
 
 func (e *BecomeError) Unwrap() error { return e.Errno }
 

@@ -211,7 +211,7 @@ func causeOf(s *unit.Spec, code int) (cause, hint string) {
 func becomeFailed(name string, s *unit.Spec, err error) error {
 	e := &unit.StartError{Unit: name, Status: statusNoRun, Detail: err.Error()}
 	var be *keeper.BecomeError
-	if errors.As(err, &be) {
+	if errors.As(err, &be) && be.Errno != 0 {
 		e.Step, e.Detail = be.Op, be.Errno.Error()
 		switch be.Op {
 		case "exec":
