@@ -62,9 +62,13 @@ func TestHandoverHidden(t *testing.T) {
 	w := newWard(t)
 	hide := "InaccessiblePaths=/run"
 	for range 5 {
-		a := w.want(125, "start", "-u", "hidden", "-p", hide, "--", "sh", "-c", "exit 5")
-		// A user's manager may not make the namespace (systemd 247 and 252).
-		if !strings.Contains(a.err, "handover") && !strings.Contains(a.err, "NAMESPACE") || strings.TrimSpace(a.out) != "" {
+		a := w.do("start", "-u", "hidden", "-p", hide, "--", "sh", "-c", "exit 5")
+		if a.code == 0 && os.Geteuid() != 0 {
+			w.want(5, "wait", "hidden") // see below
+			continue
+		}
+		// A user's manager may not make the namespace, or say so (systemd 247 and 252).
+		if a.code != 125 || !strings.Contains(a.err, "handover") && !strings.Contains(a.err, "NAMESPACE") && !strings.Contains(a.err, "InaccessiblePaths=") || strings.TrimSpace(a.out) != "" {
 			t.Fatalf("want to be told of the handover, of %s", a)
 		}
 	}

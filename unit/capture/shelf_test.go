@@ -1,7 +1,9 @@
 package capture
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -40,6 +42,9 @@ func onDisk(t testing.TB, dir string, s Stream) (pieces []segment, sum, position
 			continue
 		}
 		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			return onDisk(t, dir, s) // it has another name by now: somebody writes
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
