@@ -98,6 +98,10 @@ func TestKilledKeepers(t *testing.T) {
 					t.Errorf("the end is not seen: %s", r.raw)
 				}
 				w.report("verify", "alone").has("exit.known=false", "confirmed=false", "reason=unknown")
+				// A start that comes to nothing does not take its place.
+				if a := w.do("start", "-u", "alone", "--require-limits", "--memory-max", "300M", "--", "true"); a.code == 125 {
+					w.report("verify", "alone").has("exit.known=false", "confirmed=false", "reason=unknown")
+				}
 			})
 		}
 	})

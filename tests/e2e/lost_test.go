@@ -35,6 +35,9 @@ func TestLostOutcomeFreesTheName(t *testing.T) {
 	if list := w.want(0, "list").out; !strings.Contains(list, "lost-name") {
 		t.Errorf("it is not listed: %s", list)
 	}
+	// A start that comes to nothing does not take its place.
+	w.want(125, "run", "-u", "lost-name", "-p", "AssertPathExists=/no/such/file", "--", "true")
+	w.report("status", "lost-name").has("state=unknown", "exit.known=false", "tree.empty=true")
 	w.want(4, "run", "-u", "lost-name", "--", "sh", "-c", "exit 4")
 	w.report("status", "lost-name").has("state=settled", "exit.code=4")
 	lose()

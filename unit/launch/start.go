@@ -108,13 +108,16 @@ func (l *Launcher) joined(ctx context.Context, name string) (*Job, error) {
 
 func (l *Launcher) start(ctx context.Context, s *unit.Spec, io Stdio, key *store.Key) (*Job, error) {
 	rec := l.record(s)
+	var gone *unit.Record
 	if s.Name != "" {
-		if err := l.reclaim(ctx, rec.Name); err != nil {
+		var err error
+		if gone, err = l.reclaim(ctx, rec.Name); err != nil {
 			return nil, err
 		}
 	}
 	entry, err := l.store.Reserve(rec.Name)
 	if err != nil {
+		l.putBack(gone)
 		return nil, err
 	}
 	j := newJob(l, rec, entry)
@@ -135,6 +138,7 @@ func (l *Launcher) start(ctx context.Context, s *unit.Spec, io Stdio, key *store
 		} else {
 			j.removeLeft()
 			entry.Remove()
+			l.putBack(gone)
 		}
 		j.Close()
 		return nil, err
@@ -144,37 +148,49 @@ func (l *Launcher) start(ctx context.Context, s *unit.Spec, io Stdio, key *store
 
 // reclaim settles an ended job of the same name, so that the name is free. One
 // whose outcome is lost for good and of which nothing is left gives way too:
-// nobody could ever settle it.
-func (l *Launcher) reclaim(ctx context.Context, name string) error {
+// nobody could ever settle it. Its record is returned then.
+func (l *Launcher) reclaim(ctx context.Context, name string) (gone *unit.Record, err error) {
 	entry, rec, err := l.store.Load(name)
 	var none *unit.NotFoundError
 	if errors.As(err, &none) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	entry.Close()
 	if rec.Sealed != nil {
-		return nil
+		return nil, nil
 	}
 	old, err := l.Open(ctx, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer old.Close()
 	rep, err := old.Look(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	switch {
 	case rep.State == unit.StateSettled:
-		return nil
+		return nil, nil
 	case old.last.over():
 		old.removeLeft()
-		return old.entry.Remove()
+		return old.rec, old.entry.Remove()
 	}
-	return &unit.ExistsError{Name: name, State: rep.State}
+	return nil, &unit.ExistsError{Name: name, State: rep.State}
+}
+
+// putBack restores the record of a job whose outcome is lost, which gave way to
+// a start that came to nothing; nil is none. Where the name has been taken
+// meanwhile it stays away.
+func (l *Launcher) putBack(gone *unit.Record) {
+	if gone == nil {
+		return
+	}
+	if e, err := l.store.Create(gone); err == nil {
+		e.Close()
+	}
 }
 
 // record is who the job will be.
