@@ -76,6 +76,9 @@ func (k *keeping) rest() {
 				continue
 			}
 		case <-r.Stirred:
+			if r.Undisturbed != nil && r.Undisturbed() {
+				continue
+			}
 		case <-late:
 		case o := <-k.j.orders:
 			k.obey(o)
