@@ -3,17 +3,17 @@ package launch
 import (
 	"time"
 
-	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/fallback/proc"
 )
 
 // Rest says how a job can be left alone by who would Await it.
 type Rest struct {
-	// Stirred is closed, or receives, when there is something to do.
+	// Stirred is closed, or receives, when there may be something to do.
 	Stirred <-chan struct{}
 	// Until is when there is in any case; zero is never.
 	Until time.Time
-	// Undisturbed, if it is not nil, is to be asked now and then: false says
-	// that there is something to do of which nothing told.
+	// Undisturbed, if it is not nil, is to be asked when Stirred receives, and
+	// now and then: true says that there is nothing to do yet.
 	Undisturbed func() bool
 }
 
@@ -50,6 +50,9 @@ func (j *Job) Rest() (r Rest, ok bool) {
 // that, and is no sign of it.
 func (u *service) undisturbed() bool {
 	id := u.j.rec.Identity
-	return u.unit != nil && u.unit.GoesOn() && !u.j.rec.Tended && id.PID != 0 && id.StartTime != 0 &&
-		!Ended(unit.Process{PID: id.PID, StartTime: id.StartTime})
+	if u.unit == nil || !u.unit.GoesOn() || u.j.rec.Tended || id.PID == 0 {
+		return false
+	}
+	s, err := proc.Root.Stat(id.PID) // what cannot be read is no sign of life
+	return err == nil && s.StartTime == id.StartTime && !s.Ended()
 }

@@ -76,6 +76,9 @@ func (k *keeping) rest() {
 				continue
 			}
 		case <-r.Stirred:
+			if r.Undisturbed != nil && r.Undisturbed() {
+				continue
+			}
 		case <-late:
 		case o := <-k.j.orders:
 			k.obey(o)
@@ -223,7 +226,7 @@ func (j *job) attend(h *launch.Job) func(context.Context) outcome {
 		rep, err := wait(ctx, fact)
 		if err == nil && !rep.Confirmed {
 			if j.mine && j.leftovers == unit.LeftoversKeep && !rep.Tree.Empty {
-				err = j.leave(h)
+				err = j.leave(h, rep)
 			}
 			if err == nil {
 				rep, err = h.Wait(ctx, launch.FactSettled)
@@ -233,8 +236,9 @@ func (j *job) attend(h *launch.Job) func(context.Context) outcome {
 	}
 }
 
-// leave lets what is left of the job outlive the server.
-func (j *job) leave(h *launch.Job) error {
+// leave lets what is left of the job outlive the server. rep is what its keeper
+// saw of it; by its record it may be known a moment later.
+func (j *job) leave(h *launch.Job, rep unit.Report) error {
 	j.mu.Lock()
 	before := j.detached
 	j.detached = true
@@ -244,6 +248,9 @@ func (j *job) leave(h *launch.Job) error {
 			return err
 		}
 	}
-	j.keptOnce.Do(func() { close(j.kept) })
+	j.keptOnce.Do(func() {
+		j.learn(rep)
+		close(j.kept)
+	})
 	return nil
 }

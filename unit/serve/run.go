@@ -79,17 +79,13 @@ func (c *call) await(j *job, after time.Duration, joined bool) {
 	c.reply(j.box, r, true)
 }
 
-// leftBehind answers for a job of which something stays: what is there now,
-// behind the output that was written by then.
+// leftBehind answers for a job of which something stays, behind the output that
+// was written by then.
 func (c *call) leftBehind(j *job, r *RunResult) {
 	if j.out != nil {
 		j.out.catchUp(drainTime)
 	}
-	rep, facts, err := c.s.look(c.ctx, j.name)
-	if err != nil {
-		rep, facts = j.report(), j.facts()
-	}
-	r.Report, r.Facts = rep, facts
+	r.Report, r.Facts = j.report(), j.facts()
 	c.answer(j.box, r)
 }
 
