@@ -143,7 +143,6 @@ var scopeLines = []line{
 	{theirs: "true"},
 	{theirs: "-- sh -c 'exit 9'"},
 	{theirs: "cat", stdin: "through a scope\n"},
-	{theirs: "-S", stdin: "echo from a shell; exit 5\n"},
 	{theirs: "pwd", here: true},
 	{theirs: "-- sh -c 'echo $GREETING'"},
 	{theirs: "-E GREETING=other -- sh -c 'echo $GREETING'"},
