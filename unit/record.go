@@ -231,9 +231,20 @@ func (r *Record) result(o verify.Observation) string {
 }
 
 // TimedOut reports whether systemd ended the job because its time was up.
-// Result=timeout alone does not say so: a stop that had to kill has it too.
+// Result=timeout alone does not say so: a stop that had to kill has it too. And
+// where the main process had failed before, Result tells of that (ExitType=cgroup):
+// then a unit that was there when its time was up was ended by it.
 func (r *Record) TimedOut(o verify.Observation, v verify.Verdict) bool {
-	return r.Timeout > 0 && r.result(o) == "timeout" && r.ranFor(o, v) >= r.Timeout
+	if r.Timeout == 0 || r.ranFor(o, v) < r.Timeout {
+		return false
+	}
+	switch r.result(o) {
+	case "timeout":
+		return true
+	case "exit-code", "signal", "core-dump":
+		return r.Leftovers == LeftoversWait && r.Identity.Isolation == verify.IsolationService && r.Stop.RequestedAt == nil
+	}
+	return false
 }
 
 // OwnerEnded reports whether the end of its owner ended the job, by the manager
@@ -278,6 +289,8 @@ func (r *Record) ranFor(o verify.Observation, v verify.Verdict) time.Duration {
 	switch {
 	case r.Leftovers != LeftoversKill && !o.Unit.InactiveEnterAt.IsZero():
 		end = o.Unit.InactiveEnterAt
+	case r.Leftovers != LeftoversKill && o.Recorded != nil && !o.Recorded.At.IsZero():
+		end = o.Recorded.At // it is the unit's last process
 	case !o.Unit.MainExitAt.IsZero():
 		end = o.Unit.MainExitAt
 	}

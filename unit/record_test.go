@@ -88,6 +88,7 @@ func TestReason(t *testing.T) {
 			o.Recorded = &verify.Recorded{InvocationID: ourID, ServiceResult: result, At: ended}
 		}
 	}
+	inService := func(r *Record, _ *verify.Observation) { r.Identity.Isolation = verify.IsolationService }
 	leftovers := func(l Leftovers, inactive time.Time) func(*Record, *verify.Observation) {
 		return func(r *Record, o *verify.Observation) { r.Leftovers, o.Unit.InactiveEnterAt = l, inactive }
 	}
@@ -118,6 +119,12 @@ func TestReason(t *testing.T) {
 			both(asked(10*second), leftovers(LeftoversWait, started.Add(10*second))), ReasonTimeout},
 		{"leftovers wait: ended before", "timeout", proof(0, 0),
 			both(asked(10*second), leftovers(LeftoversWait, started.Add(9*second))), ReasonCompleted},
+		{"leftovers wait: the main process had failed before", "exit-code", proof(3, 0),
+			both(asked(10*second), leftovers(LeftoversWait, started.Add(10*second)), inService), ReasonTimeout},
+		{"leftovers wait: it had failed, and all ended before", "exit-code", proof(3, 0),
+			both(asked(10*second), leftovers(LeftoversWait, started.Add(9*second)), inService), ReasonFailed},
+		{"leftovers wait: it had failed, as the recorder has it", "", proof(3, 0),
+			both(asked(5*second), recordedResult("exit-code"), leftovers(LeftoversWait, time.Time{}), inService), ReasonTimeout},
 		{"leftovers kill: the main process's time counts", "timeout", proof(0, 0),
 			both(asked(10*second), leftovers(LeftoversKill, started.Add(15*second))), ReasonCompleted},
 
