@@ -47,6 +47,9 @@ type Record struct {
 	// Tended is true for a service whose main process is not the job's, but
 	// tends it: Identity.PID is then no MainPID.
 	Tended bool `json:"tended,omitempty"`
+	// KilledAll is true once SIGKILL was, or is about to be, sent to every process
+	// of a job that is Tended.
+	KilledAll bool `json:"killed_all,omitempty"`
 	// Attachable is true for a job whose terminal its keeper holds.
 	Attachable bool `json:"attachable,omitempty"`
 	// Output is where the output goes.

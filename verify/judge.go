@@ -99,7 +99,7 @@ func (j judge) active() bool {
 func (j judge) exit() Exit {
 	ways := []func() (Exit, bool){j.unitExit, j.recordedExit, j.keptExit}
 	if j.tended() {
-		ways = []func() (Exit, bool){j.keptExit, j.recordedExit, j.tendedExit}
+		ways = []func() (Exit, bool){j.keptExit, j.tendedExit}
 	}
 	for _, way := range ways {
 		if e, ok := way(); ok {
@@ -109,16 +109,41 @@ func (j judge) exit() Exit {
 	return Exit{At: j.o.At}
 }
 
-// tendedExit is the manager's word on the process that tends the job's. When
-// that was killed, the job may still run, or end in a way of its own, which
-// whoever reaps it writes down. Once the unit is at rest all of it was killed,
-// and what is not written down by then did not end before.
+// tendedExit is the word of the recorder or the manager on the process that
+// tends the job's. When that alone was killed, the job may still run, or end in a
+// way of its own: it was killed too only where all of the unit was.
 func (j judge) tendedExit() (Exit, bool) {
-	e, ok := j.unitExit()
-	if ok && e.Signal == sigKill && j.active() {
+	e, ok := j.recordedExit()
+	if !ok {
+		e, ok = j.unitExit()
+	}
+	if ok && e.Signal == sigKill && !j.killedAll() {
 		return Exit{}, false
 	}
 	return e, ok
+}
+
+// killedAll is true when every process of the unit got SIGKILL: by unitward, or
+// by the manager, which sends it so when the time of a stop is up.
+func (j judge) killedAll() bool {
+	r := j.o.Recorded
+	return j.o.KilledAll || j.ours() && j.o.Unit.Result == resultTimeout ||
+		r != nil && r.InvocationID == j.o.InvocationID && r.ServiceResult == resultTimeout
+}
+
+const resultTimeout = "timeout"
+
+// untold is true for a service whose tender was killed before it could say how
+// the job ended, and in which nobody is left who could.
+func (j judge) untold(t Tree) bool {
+	if !j.tended() || !t.Empty {
+		return false
+	}
+	e, ok := j.recordedExit()
+	if !ok {
+		e, ok = j.unitExit()
+	}
+	return ok && e.Signal == sigKill
 }
 
 func (j judge) unitExit() (Exit, bool) {
@@ -245,7 +270,7 @@ func (j judge) lost(v Verdict) bool {
 	case IdentityOtherBoot:
 		return !v.Exit.Known
 	case IdentitySame:
-		return j.replaced() || !v.Exit.Known && (j.forgotten() || j.neverReaped() || j.abandoned() || j.orphaned())
+		return j.replaced() || !v.Exit.Known && (j.forgotten() || j.untold(v.Tree) || j.neverReaped() || j.abandoned() || j.orphaned())
 	}
 	return false
 }

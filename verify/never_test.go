@@ -49,7 +49,7 @@ func TestLostStaysLost(t *testing.T) {
 func TestNotLostTooEarly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := draw(t)
-		o.Identity.State = IdentitySame
+		o.Identity.State, o.Tended = IdentitySame, false // TestTendedRows has who was killed before he could say it
 		if o.Cgroup.State == CgroupReplaced {
 			o.Cgroup.State = CgroupGone
 		}

@@ -56,6 +56,9 @@ type Observation struct {
 	// Tended is true for a service whose main process only tends the job's: it
 	// ends as the job's did, but for its own death by SIGKILL.
 	Tended bool
+	// KilledAll is true when unitward sent SIGKILL to every process of such a
+	// service: then what ended who tends the job ended the job too.
+	KilledAll bool
 
 	// Nonce is the recorded number of this start, Kept what the job's keeper
 	// wrote down (nil when it has written nothing), and Group a look at the

@@ -15,7 +15,7 @@ import (
 type witness func(Observation) bool
 
 var exitWitnesses = map[string][]witness{
-	"service": {all(managerReaped, not(tenderKilled)), jobRecorder, all(isTended, keeperWaited)},
+	"service": {all(managerReaped, not(tenderKilled)), all(jobRecorder, not(recorderSawTender)), all(isTended, keeperWaited)},
 	"scope":   {keeperWaited},
 	"cgroup":  {keeperWaited},
 	"group":   {keeperWaited},
@@ -61,9 +61,21 @@ func managerReaped(o Observation) bool {
 func isTended(o Observation) bool { return o.Tended }
 
 // tenderKilled: what was killed is not the job's main process, which runs, or
-// may yet end, while the unit is not at rest.
+// may end in a way of its own, unless all got it.
 func tenderKilled(o Observation) bool {
-	return o.Tended && !managerAtRest(o) && o.Unit.ExecMainCode > 1 && o.Unit.ExecMainStatus == 9
+	return o.Tended && !allKilled(o) && o.Unit.ExecMainCode > 1 && o.Unit.ExecMainStatus == 9
+}
+
+// recorderSawTender is tenderKilled in the words of the recorder.
+func recorderSawTender(o Observation) bool {
+	n, _ := SignalNumber(o.Recorded.ExitStatus)
+	return o.Tended && !allKilled(o) && o.Recorded.ExitCode != "exited" && n == 9
+}
+
+func allKilled(o Observation) bool {
+	return o.KilledAll ||
+		sameStart(o) && o.Unit.LoadState == "loaded" && !stranger(o) && o.Unit.Result == "timeout" ||
+		o.Recorded != nil && o.Recorded.InvocationID == o.InvocationID && o.Recorded.ServiceResult == "timeout"
 }
 
 // managerAtRest: "unit inactive". A manager that is silent, or does not know

@@ -158,7 +158,7 @@ func drawAll(t *rapid.T) Observation {
 		Unit: drawUnit(t), Cgroup: drawCgroup(t), Recorded: drawRecorded(t),
 		Nonce: mostly(t, "nonce", ourNonce, ""), Kept: drawKept(t), Group: drawGroup(t),
 		KeeperGone: mostly(t, "keeper gone", true, false), Stopping: rapid.Bool().Draw(t, "stopping"),
-		AcceptWeak: rapid.Bool().Draw(t, "accept weak"), Abandoned: rapid.Bool().Draw(t, "abandoned"), Tended: rapid.Bool().Draw(t, "tended"),
+		AcceptWeak: rapid.Bool().Draw(t, "accept weak"), Abandoned: rapid.Bool().Draw(t, "abandoned"), Tended: rapid.Bool().Draw(t, "tended"), KilledAll: rapid.Bool().Draw(t, "killed all"),
 	}
 }
 

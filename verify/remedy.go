@@ -54,6 +54,8 @@ func (j judge) remedyForLost(v Verdict) string {
 		why = keeperDied
 	case j.abandoned():
 		why = "the launcher died before it recorded the start, and the manager has no such unit"
+	case j.untold(v.Tree):
+		why = "who tended the main process was killed before he could say how that ended"
 	case !j.forgotten():
 	case j.o.Unit.LoadState == "loaded":
 		why = "the manager was restarted and lost the exit status"

@@ -167,7 +167,14 @@ func TestTendedRows(t *testing.T) {
 	killed := tended(unit("deactivating/stop-sigterm", "signal", 2, 9, ourPath, TasksUnset), populated(survivor))
 	checkRows(t, []row{
 		confirmed("nobody wrote", rest(1, 3), "exited 3", "ExecMainStatus=3"),
-		confirmed("all was killed", rest(2, 9), "killed 9", "ExecMainStatus=9"),
+		confirmed("all was killed, by us", rest(2, 9).with(func(o *Observation) { o.KilledAll = true }), "killed 9", "ExecMainStatus=9"),
+		confirmed("all was killed, by the manager", rest(2, 9).with(func(o *Observation) { o.Unit.Result = "timeout" }), "killed 9", "ExecMainStatus=9"),
+		{name: "the tender was killed, and nobody says how the job ended", o: rest(2, 9), tree: removed, empty: true, grade: GradeNone, lost: true,
+			missing: []Missing{noExit("ExecMainCode", "2 with ExecMainStatus 9: who tended the main process was killed, and has not said how that ended")},
+			remedy:  "none can help: who tended the main process was killed before he could say how that ended"},
+		{name: "the same, as the recorder has it", o: rest(2, 9).recorded("killed", "KILL"), tree: removed, empty: true, grade: GradeNone, lost: true,
+			missing: []Missing{noExit("ExecMainCode", "2 with ExecMainStatus 9: who tended the main process was killed, and has not said how that ended; the recorder said EXIT_CODE=\"killed\" EXIT_STATUS=\"KILL\"")},
+			remedy:  "none can help: who tended the main process was killed before he could say how that ended"},
 		confirmed("the tender was killed, the job not", rest(2, 9).exited(7, 0), "exited 7", "keeper wait: exit code 7"),
 		confirmed("the tender was killed once it had written", rest(2, 9).recorded("exited", "7"), "exited 7", "recorder EXIT_CODE=exited"),
 		confirmed("the manager lost the unit", tended(notFound(), gone).exited(7, 0), "exited 7", "keeper wait"),

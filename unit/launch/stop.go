@@ -210,6 +210,7 @@ func (j *Job) kill(ctx context.Context) (unit.Report, error) {
 	if lk.v.Confirmed {
 		return j.settle(ctx, lk)
 	}
+	j.killingAll()
 	unsaved := j.step("KILL", j.held.kill(ctx, lk))
 	waited, cancel := context.WithTimeout(ctx, killWait)
 	defer cancel()
@@ -220,11 +221,24 @@ func (j *Job) kill(ctx context.Context) (unit.Report, error) {
 	return rep, cmp.Or(err, unsaved)
 }
 
+// killingAll notes that all of the job gets SIGKILL: of one that is tended nobody
+// may be left then to say how its main process ended.
+func (j *Job) killingAll() {
+	if j.rec.Tended {
+		_ = j.note(func(rec *unit.Record) { rec.KilledAll = true }) // what fails withholds
+	}
+}
+
 // Signal sends a signal to the main process or to all of the job. The error
 // is a *unit.EndedError when there is none, a *unit.IdentityError when what
 // is there is not the job, or the manager's refusal.
 func (j *Job) Signal(ctx context.Context, who unit.Who, signal int) error {
-	err := j.act(ctx, "signal", func(b backend) error { return b.signal(ctx, who, signal) })
+	err := j.act(ctx, "signal", func(b backend) error {
+		if who == unit.WhoAll && signal == sigKill {
+			j.killingAll()
+		}
+		return b.signal(ctx, who, signal)
+	})
 	if err != nil || signal != sigKill {
 		return err
 	}
