@@ -120,7 +120,11 @@ func (a *app) warn(err error) {
 
 // explain says on stderr what an exit status cannot.
 func (a *app) explain(rep unit.Report, kept bool) {
-	if a.quiet || rep.Confirmed {
+	if a.quiet {
+		return
+	}
+	a.tellLeft(rep)
+	if rep.Confirmed {
 		return
 	}
 	if kept {

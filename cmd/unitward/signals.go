@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"time"
@@ -167,7 +168,13 @@ func (s *signals) attend(j *launch.Job, spec *unit.Spec, tty *console) (unit.Rep
 				continue
 			}
 			// A job that has just ended needs no signal: the wait will say so.
-			forward := func(who unit.Who, n unix.Signal) { _ = j.Forward(ctx, who, int(n)) }
+			// Where that is what is left of it, the signal is for that.
+			forward := func(who unit.Who, n unix.Signal) {
+				var ended *unit.EndedError
+				if err := j.Forward(ctx, who, int(n)); errors.As(err, &ended) && who == unit.WhoMain {
+					_ = j.Forward(ctx, unit.WhoAll, int(n))
+				}
+			}
 			switch num {
 			case unix.SIGTSTP:
 				suspend(forward)

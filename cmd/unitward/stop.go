@@ -70,6 +70,14 @@ func (a *app) stop(args []string, grace, owner string) error {
 	})
 }
 
+// tellLeft names what was seen to leave the job's unit, as su(1) makes it: no proof
+// speaks of it.
+func (a *app) tellLeft(rep unit.Report) {
+	if len(rep.LeftUnit) > 0 {
+		fmt.Fprintf(a.Err, "unitward: job %s: %d left its unit, and may go on:\n%s", rep.Name, len(rep.LeftUnit), leftLines("  ", rep))
+	}
+}
+
 // printStop says what a stop did; before is true when it came too late to do
 // anything.
 func (a *app) printStop(rep unit.Report, before bool) error {
@@ -82,6 +90,7 @@ func (a *app) printStop(rep unit.Report, before bool) error {
 	case a.quiet:
 		return nil
 	}
+	a.tellLeft(rep)
 	how := "had already ended"
 	if n := len(rep.Stop.Steps); !before && rep.Stop.RequestedAt != nil && n > 0 {
 		how = "stopped by " + rep.Stop.Steps[n-1].Action

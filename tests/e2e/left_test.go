@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/unitward/unitward/verify"
@@ -43,6 +44,53 @@ func TestLeftUnit(t *testing.T) {
 		w.report("status", "left").has("state=settled", "confirmed=true", "exit.code=5", "tree.empty=true", "left_unit.0.command="+strings.Join(sleep, " "))
 		if w.isolation == verify.IsolationService {
 			alive(t, sleep...)
+		}
+	})
+}
+
+// The main process itself leaves its unit, as su(1) does, by pam_systemd: it is
+// still the job's, and a stop ends it.
+func TestMainLeavesUnit(t *testing.T) {
+	in(t, []string{verify.IsolationScope, verify.IsolationCgroup}, func(t *testing.T, w *ward) {
+		needRig(t)
+		for _, deaf := range []bool{false, true} {
+			scope := "away-" + w.isolation + ".scope"
+			t.Cleanup(func() { exec.Command("systemctl", manager(), "stop", scope).Run() })
+			up := filepath.Join(t.TempDir(), "up")
+			script, how := "touch "+up+"; exec sleep 1121", "TERM"
+			if deaf {
+				script, how = "trap '' TERM; touch "+up+"; while :; do sleep 1122; done", "KILL"
+			}
+			w.want(0, "start", "-u", "away", "--output", "null", "--", "systemd-run", manager(), "--scope", "--collect", "-q", "--unit", scope, "sh", "-c", script)
+			exists(t, up)
+			a := w.want(0, "stop", "--grace", "300ms", "away")
+			if !strings.Contains(a.out, "stopped by "+how) {
+				t.Errorf("want it stopped by %s: %s", how, a)
+			}
+			w.report("status", "away").has("state=settled", "confirmed=true", "exit.signal="+how)
+			gone(t, 0, "sleep", "1121")
+		}
+		w.want(124, "run", "-u", "away-run", "--timeout", "300ms", "--grace", "300ms", "--", "systemd-run", manager(), "--scope", "--collect", "-q", "--unit", "away-run-"+w.isolation+".scope", "sleep", "1123")
+		gone(t, 0, "sleep", "1123")
+	})
+}
+
+// What ends run while it waits for what its main process has left is sent to that.
+func TestSignalToLeftovers(t *testing.T) {
+	in(t, all, func(t *testing.T, w *ward) {
+		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+			f := w.begin(w.cmd("run", "-u", "left-over", "--leftovers", "wait", "--", "sh", "-c", "setsid sleep 1124 & exit 4"))
+			alive(t, "sleep", "1124")
+			if !eventually(func() bool { return w.report("status", "left-over").get("exit.known") == "true" }) {
+				t.Fatal("its main process does not end")
+			}
+			if err := f.cmd.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			if code := f.status(); code != 4 {
+				t.Errorf("after %v the status is %d, want 4", signal, code)
+			}
+			gone(t, 0, "sleep", "1124")
 		}
 	})
 }

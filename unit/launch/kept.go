@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -333,10 +334,24 @@ func (k *kept) actable(op string, lk look) error {
 		return errors.New("cannot " + op + " job " + rec.Name + ": its start was not recorded to its end")
 	case lk.o.Group.State == verify.GroupGone && lk.o.KeeperGone && len(lk.o.Group.Scan.Members) > 0:
 		return &markedError{op: op, name: rec.Name, left: lk.o.Group.Scan.Members}
-	case lk.v.Tree.Empty, lk.o.Group.State == verify.GroupGone && lk.o.KeeperGone:
+	case lk.v.Tree.Empty && !k.away(), lk.o.Group.State == verify.GroupGone && lk.o.KeeperGone:
 		return &unit.EndedError{Op: op, Name: rec.Name}
 	}
 	return nil
+}
+
+// mainAlone is how a signal to a main process that is away is told of.
+const mainAlone = "to the main process, which has left its unit, and to who is in that"
+
+// away is true when the main process has left its unit and lives: su(1) takes
+// its own to a session, by pam_systemd.
+func (k *kept) away() bool {
+	id := k.j.rec.Identity
+	if id.Cgroup == "" || id.Isolation == verify.IsolationGroup || Ended(unit.Process{PID: id.PID, StartTime: id.StartTime}) {
+		return false
+	}
+	now, err := cgroupOf(id.PID)
+	return err == nil && now != id.Cgroup && !strings.HasPrefix(now, id.Cgroup+"/")
 }
 
 func (k *kept) terminate(ctx context.Context, signal int, _ time.Duration) (string, error) {
@@ -344,6 +359,8 @@ func (k *kept) terminate(ctx context.Context, signal int, _ time.Duration) (stri
 	var ended *unit.EndedError
 	var denied *unit.AccessError
 	switch {
+	case k.away():
+		return mainAlone, k.j.signalMain(signal)
 	case errors.As(err, &ended):
 		return "nobody was left", nil
 	case errors.As(err, &denied):
@@ -364,6 +381,12 @@ func (k *kept) terminate(ctx context.Context, signal int, _ time.Duration) (stri
 
 func (k *kept) kill(ctx context.Context, _ look) string {
 	how := k.at.kill(ctx)
+	if k.away() {
+		how = mainAlone
+		if err := k.j.signalMain(sigKill); err != nil {
+			how = err.Error()
+		}
+	}
 	if k.reaper != nil {
 		k.reaper.End()
 	}
