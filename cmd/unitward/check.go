@@ -43,7 +43,11 @@ func flagError(cmd *cobra.Command, err error) error {
 	text := err.Error()
 	var number *strconv.NumError
 	if errors.As(err, &number) {
-		text = strings.TrimSuffix(text, number.Error()) + "yes or no is expected"
+		want := "yes or no is expected"
+		if number.Func != "ParseBool" {
+			want = "a whole number is expected"
+		}
+		text = strings.TrimSuffix(text, number.Error()) + want
 	}
 	return &usageError{"cannot read the options: " + text, cmd.CommandPath() + " --help lists them"}
 }
