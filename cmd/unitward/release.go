@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -58,8 +59,7 @@ func release(ctx context.Context, l *launch.Launcher, arg string) error {
 }
 
 func (a *app) reapCommand() *cobra.Command {
-	var orphans bool
-	var owner string
+	var o reapOptions
 	cmd := &cobra.Command{
 		Use:   "reap [OPTIONS]",
 		Short: "Stop, prove and drop what jobs left behind",
@@ -70,13 +70,20 @@ func (a *app) reapCommand() *cobra.Command {
 			"It returns 123 when something could not be proven.",
 		Args: none,
 	}
-	cmd.Flags().BoolVar(&orphans, "orphans", false, "stop and drop every job whose owner or launcher is gone, detached ones too")
-	cmd.Flags().StringVar(&owner, "owner", "", "stop and drop the jobs with this owner's `LABEL`")
-	cmd.RunE = func(*cobra.Command, []string) error { return a.reap(orphans, owner) }
+	cmd.Flags().BoolVar(&o.orphans, "orphans", false, "stop and drop every job whose owner or launcher is gone, detached ones too")
+	cmd.Flags().StringVar(&o.owner, "owner", "", "stop and drop the jobs with this owner's `LABEL`")
+	cmd.Flags().BoolVar(&o.weak, "accept-weak", false, "drop also what only weak evidence says is gone: see unitward-verify(1)")
+	cmd.RunE = func(*cobra.Command, []string) error { return a.reap(o) }
 	return cmd
 }
 
-func (a *app) reap(orphans bool, owner string) error {
+// reapOptions are the options of reap.
+type reapOptions struct {
+	orphans, weak bool
+	owner         string
+}
+
+func (a *app) reap(o reapOptions) error {
 	ctx := context.Background()
 	l, err := a.launcher()
 	if err != nil {
@@ -89,7 +96,7 @@ func (a *app) reap(orphans bool, owner string) error {
 	}
 	status := exitOK
 	for _, name := range found {
-		rep, dropped, err := reapOne(ctx, l, name, orphans, owner)
+		rep, dropped, err := reapOne(ctx, l, name, o)
 		if err != nil {
 			printError(a.Err, err)
 			status = exitUnconfirmed
@@ -125,24 +132,25 @@ type reaped struct {
 
 // reapOne stops a job that is to be stopped, and drops it if nothing is left.
 // It returns no report for a job that is none of reap's business.
-func reapOne(ctx context.Context, l *launch.Launcher, name string, orphans bool, owner string) (*unit.Report, bool, error) {
+func reapOne(ctx context.Context, l *launch.Launcher, name string, o reapOptions) (*unit.Report, bool, error) {
 	j, err := l.Open(ctx, name)
 	if err != nil {
 		return nil, false, err
 	}
 	defer j.Close()
 	rec := j.Record()
-	owned := owner != "" && rec.Owner == owner
-	wanted := owned || orphans && rec.Sealed == nil && launch.Orphan(rec)
-	if !wanted && (rec.Sealed != nil || owner != "" || orphans) {
+	owned := o.owner != "" && rec.Owner == o.owner
+	wanted := owned || o.orphans && rec.Sealed == nil && launch.Orphan(rec)
+	if !wanted && (rec.Sealed != nil || o.owner != "" || o.orphans) {
 		return nil, false, nil // settled ones go by themselves
 	}
 	if wanted && rec.Sealed == nil {
-		if rep, err := j.Stop(ctx, rec.Grace); err != nil {
+		var ended *unit.EndedError
+		if rep, err := j.Stop(ctx, rec.Grace); err != nil && !errors.As(err, &ended) {
 			return &rep, false, err
 		}
 	}
-	rep, dropped, err := j.Reap(ctx)
+	rep, dropped, err := j.Reap(ctx, o.weak)
 	if err == nil && !dropped && !wanted {
 		return nil, false, nil // it runs, and nobody asked to end it
 	}

@@ -68,3 +68,39 @@ func TestRecordCannotBeCompleted(t *testing.T) {
 		w.report("status", "full").has("state=settled", "exit.code=6", "confirmed=true")
 	})
 }
+
+// A disk that is full by the time a job ends: where a keeper stays with it, its
+// exit is written down all the same.
+func TestFullAtEnd(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("user: only root can mount a file system")
+	}
+	in(t, []string{verify.IsolationScope, verify.IsolationCgroup, verify.IsolationGroup}, func(t *testing.T, w *ward) {
+		if err := os.Mkdir(w.state, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount("tmpfs", w.state, "tmpfs", 0, "mode=0700,size=1m"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			w.stopAll()
+			if err := unix.Unmount(w.state, unix.MNT_DETACH); err != nil {
+				t.Error(err)
+			}
+		})
+		dir := t.TempDir()
+		up, leave := filepath.Join(dir, "up"), filepath.Join(dir, "leave")
+		w.want(0, "start", "-u", "full", "--output", "null", "--", "sh", "-c", until(up, leave, 6))
+		exists(t, up)
+		if err := os.WriteFile(filepath.Join(w.state, "fill"), make([]byte, 2<<20), 0o600); err == nil {
+			t.Fatal("the disk is not full")
+		}
+		touch(t, leave)
+		w.want(6, "wait", "--timeout", "15s", "full")
+		w.want(6, "wait", "--timeout", "15s", "full")
+		if err := os.Remove(filepath.Join(w.state, "fill")); err != nil {
+			t.Fatal(err)
+		}
+		w.report("status", "full").has("state=settled", "exit.code=6", "confirmed=true")
+	})
+}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -92,5 +93,28 @@ func TestSignalToLeftovers(t *testing.T) {
 			}
 			gone(t, 0, "sleep", "1124")
 		}
+	})
+}
+
+// The record of a process group whose keeper and reaper were killed can be dropped
+// by who accepts that a process may hide.
+func TestReapWeak(t *testing.T) {
+	in(t, []string{verify.IsolationGroup}, func(t *testing.T, w *ward) {
+		w.want(0, "start", "-u", "weak", "--output", "null", "--", "sleep", "1125")
+		rec := w.recordOf("weak")
+		for _, pid := range []int{rec.Keeper.PID, rec.Reaper.PID, rec.Identity.PID} {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+				t.Fatal(err)
+			}
+		}
+		gone(t, 0, "sleep", "1125")
+		if a := w.want(125, "release", "weak"); !strings.Contains(a.err, "--accept-weak") {
+			t.Errorf("no way out: %s", a)
+		}
+		w.want(123, "reap", "--orphans")
+		if a := w.want(0, "reap", "--orphans", "--accept-weak"); !strings.Contains(a.out, "weak: dropped") {
+			t.Errorf("it stays: %s", a)
+		}
+		w.want(0, "start", "-u", "weak", "--", "true")
 	})
 }

@@ -291,6 +291,7 @@ func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 			rep = j.report(lk)
 		}
 		rec.Identity, rec.StartedAt, rec.Limits, rec.Stop = j.rec.Identity, j.rec.StartedAt, j.rec.Limits, j.rec.Stop
+		rep.Lifetime = rec.Lifetime // its keeper may have been started with another
 		rec.Sealed = &rep
 	})
 	if err != nil {

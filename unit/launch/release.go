@@ -20,7 +20,7 @@ func (e *KeptError) Error() string {
 // Hint proposes the way out.
 func (e *KeptError) Hint() []string {
 	if e.State == unit.StateUnknown {
-		return []string{"its outcome cannot be proven; once nothing of it is left, unitward reap drops its record"}
+		return []string{"its outcome cannot be proven; once nothing of it is left, unitward reap drops its record (a process group's whose keeper was killed: with --accept-weak)"}
 	}
 	return []string{"end it first with: unitward stop " + e.Name}
 }
@@ -40,8 +40,10 @@ func (j *Job) Release(ctx context.Context) error {
 
 // Reap drops the record of a job of which nothing is left: one that is
 // settled, or whose outcome is lost while it is proven that no process of it
-// lives. It reports whether it did.
-func (j *Job) Reap(ctx context.Context) (unit.Report, bool, error) {
+// lives; weak lets weak evidence say so (verify.GradeWeak). It reports whether it
+// did.
+func (j *Job) Reap(ctx context.Context, weak bool) (unit.Report, bool, error) {
+	j.weak = weak
 	rep, err := j.Look(ctx)
 	if err != nil {
 		return rep, false, err

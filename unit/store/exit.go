@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/verify"
 )
@@ -115,11 +117,20 @@ func (e *Entry) Recorded() (*verify.Recorded, error) {
 // keptFile is what a job's reaper writes: see keeper.ReadRecord.
 const keptFile = "kept"
 
-// CreateKept makes the file that a job's reaper writes to, anew. The error is a
-// *DirError.
+// keptSpace, in bytes, is more than a reaper ever writes.
+const keptSpace = 4 << 10
+
+// CreateKept makes the file that a job's reaper writes to, anew, with room on the
+// disk for it: the exit of a job must not be lost because others have filled that.
+// The error is a *DirError.
 func (e *Entry) CreateKept() (*os.File, error) {
 	f, err := e.open(keptFile, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
+		return nil, &DirError{e.Dir(), err}
+	}
+	// Not every file system can (fallocate(2), EOPNOTSUPP).
+	if err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, keptSpace); errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		f.Close()
 		return nil, &DirError{e.Dir(), err}
 	}
 	return f, nil
