@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 )
 
 // Key is what an idempotent start holds while it looks for the job of its key
@@ -49,31 +50,88 @@ func (s *Store) Key(key string) (*Key, error) {
 	}
 	sum := sha256.Sum256([]byte(key))
 	name := keysDir + "/" + hex.EncodeToString(sum[:])
-	if info, err := s.root.Lstat(name); err == nil && !info.Mode().IsRegular() {
-		return nil, &DirError{s.dir, &fs.PathError{Op: "open", Path: name, Err: syscall.ELOOP}}
-	}
-	f, err := s.root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-	if err == nil {
-		err = lock(f)
+	for {
+		f, err := s.openKey(name, os.O_RDWR|os.O_CREATE)
 		if err != nil {
+			return nil, &DirError{s.dir, err}
+		}
+		if err := lock(f); err != nil {
 			f.Close()
+			return nil, &DirError{s.dir, err}
+		}
+		if s.stands(name, f) {
+			return &Key{f: f, key: key}, nil
+		}
+		f.Close() // it was tidied away meanwhile: what is locked is nobody's file
+	}
+}
+
+func (s *Store) openKey(name string, flag int) (*os.File, error) {
+	if info, err := s.root.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
+	}
+	return s.root.OpenFile(name, flag, 0o600)
+}
+
+// stands is true when a name is that of the open file.
+func (s *Store) stands(name string, f *os.File) bool {
+	there, err := s.root.Lstat(name)
+	if err != nil {
+		return false
+	}
+	open, err := f.Stat()
+	return err == nil && os.SameFile(there, open)
+}
+
+// tidyKeys removes the files of keys whose jobs are gone and which nobody holds.
+func (s *Store) tidyKeys(now time.Time) {
+	dir, err := s.root.Open(keysDir)
+	if err != nil {
+		return // there is none
+	}
+	defer dir.Close()
+	entries, _ := dir.ReadDir(-1)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && now.Sub(info.ModTime()) > tidyEvery {
+			s.tidyKey(keysDir + "/" + e.Name())
 		}
 	}
+}
+
+func (s *Store) tidyKey(name string) {
+	f, err := s.openKey(name, os.O_RDWR|syscall.O_NONBLOCK)
 	if err != nil {
-		return nil, &DirError{s.dir, err}
+		return // not ours to judge
 	}
-	return &Key{f: f, key: key}, nil
+	defer f.Close()
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil || !s.stands(name, f) {
+		return
+	}
+	job := readKey(f).Job
+	if job != "" {
+		if _, err := s.root.Lstat(job); !errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+	}
+	_ = s.root.Remove(name) // it is there the next time, else
+}
+
+// readKey is what a key's file says; one that was torn says nothing.
+func readKey(f *os.File) (c keyFile) {
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, 2*maxKey+1024))
+	if err != nil || json.Unmarshal(b, &c) != nil {
+		return keyFile{}
+	}
+	return c
 }
 
 // Job is the name of the job that was started last with the key; empty when
 // there was none.
 func (k *Key) Job() string {
-	var c keyFile
-	b, err := io.ReadAll(io.NewSectionReader(k.f, 0, 2*maxKey+1024))
-	if err != nil || json.Unmarshal(b, &c) != nil || c.Key != k.key {
-		return "" // a file that was torn names no job
+	if c := readKey(k.f); c.Key == k.key {
+		return c.Job
 	}
-	return c.Job
+	return ""
 }
 
 // Put names the job of the key.

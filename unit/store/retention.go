@@ -41,8 +41,9 @@ func (s *Store) Due(now time.Time) bool {
 const tidyFile = ".tidied"
 
 // Tidy removes settled records that are older than MaxAge or more than
-// MaxSettled, oldest first, of those that mine is true for. It returns how
-// many, and the first error, which ends nothing.
+// MaxSettled, oldest first, of those that mine is true for, and the files of keys
+// that lead nowhere. It returns how many records, and the first error, which ends
+// nothing.
 func (s *Store) Tidy(now time.Time, mine func(*unit.Record) bool) (removed int, err error) {
 	names, err := s.Names()
 	if err != nil {
@@ -80,6 +81,7 @@ func (s *Store) Tidy(now time.Time, mine func(*unit.Record) bool) (removed int, 
 			err = rerr
 		}
 	}
+	s.tidyKeys(now)
 	return removed, err
 }
 
