@@ -1,9 +1,12 @@
 package packages
 
 import (
+	"bytes"
+	"debug/elf"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,9 +24,43 @@ func TestLintian(t *testing.T) {
 	debs := files(t, built(t, "first"), "*.deb", 2*len(programs))
 	needTool(t, "lintian")
 	args := append([]string{"lintian", "-I", "--pedantic", "--fail-on", "none", "--allow-root"}, debs...)
-	if out := tool(t, args...); out != "" {
-		t.Errorf("lintian says:\n%s", out)
+	for line := range strings.Lines(tool(t, args...)) {
+		if !misreadsCode(t, line) {
+			t.Errorf("lintian says: %s", line)
+		}
 	}
+}
+
+var misspelt = regexp.MustCompile(`^I: (\S+): spelling-error-in-binary (\S+) .*\[(\S+)\]`)
+
+// misreadsCode is true for a word that lintian has found in the instructions of a
+// program, and which is nowhere in its text.
+func misreadsCode(t *testing.T, line string) bool {
+	t.Helper()
+	m := misspelt.FindStringSubmatch(line)
+	if m == nil {
+		return false
+	}
+	for _, arch := range []string{"amd64", "arm64"} {
+		f, err := elf.Open(filepath.Join(unpack(t, m[1], arch), m[3]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for _, s := range f.Sections {
+			if s.Type == elf.SHT_NOBITS || s.Flags&elf.SHF_EXECINSTR != 0 {
+				continue
+			}
+			b, err := s.Data()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Contains(b, []byte(m[2])) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func TestRpmlint(t *testing.T) {
