@@ -80,7 +80,7 @@ func TestReusedPID(t *testing.T) {
 			}
 		}
 		gone(t, patience, "sleep", "1152")
-		stranger := atNumber(t, pid, "sleep", "1153")
+		stranger := atNumber(t, pid, rec.Identity.StartTime, "sleep", "1153")
 		r := w.report("verify", "reused")
 		if w.isolation == verify.IsolationGroup {
 			r.has("confirmed=false", "state=unknown")
@@ -100,8 +100,9 @@ func TestReusedPID(t *testing.T) {
 	})
 }
 
-// atNumber starts a command as the process of a number, which is free.
-func atNumber(t *testing.T, pid int, argv ...string) []string {
+// atNumber starts a command as the process of a number, which is free, in a later
+// tick of the clock than after: in the same one nothing tells them apart.
+func atNumber(t *testing.T, pid int, after uint64, argv ...string) []string {
 	t.Helper()
 	// The machine's own cannot be written to.
 	proc := t.TempDir()
@@ -109,7 +110,7 @@ func atNumber(t *testing.T, pid int, argv ...string) []string {
 		t.Fatal(err)
 	}
 	defer unix.Unmount(proc, unix.MNT_DETACH)
-	for range 100 {
+	for range 200 {
 		if err := os.WriteFile(proc+"/sys/kernel/ns_last_pid", fmt.Appendf(nil, "%d", pid-1), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +118,7 @@ func atNumber(t *testing.T, pid int, argv ...string) []string {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if cmd.Process.Pid == pid {
+		if cmd.Process.Pid == pid && startOf(t, pid) > after {
 			t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 			return argv
 		}
