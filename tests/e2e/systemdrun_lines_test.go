@@ -180,7 +180,7 @@ var refusedLines = []line{
 	{theirs: "-u UNIT --on-calendar=whenever sleep 405"},
 	{theirs: "-u UNIT --timer-property=AccuracySec=1s sleep 405"},
 	{theirs: "-u UNIT --nice=50 sleep 405"},
-	{theirs: "-u UNIT --nice=5 sleep 405", user: true, differs: "nice"},
+	{theirs: "-u UNIT --nice=-5 sleep 405", user: true, differs: "nice"},
 	{theirs: "-u UNIT no-such-command-anywhere"},
 	{theirs: "-u UNIT --no-block --service-type=notify sleep 405", differs: "reserved"},
 	{theirs: "-u UNIT -p Restart=always sleep 405", differs: "reserved"},
