@@ -107,12 +107,17 @@ func TestReapWeak(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		gone(t, 0, "sleep", "1125")
+		gone(t, patience, "sleep", "1125")
 		if a := w.want(125, "release", "weak"); !strings.Contains(a.err, "--accept-weak") {
 			t.Errorf("no way out: %s", a)
 		}
 		w.want(123, "reap", "--orphans")
-		if a := w.want(0, "reap", "--orphans", "--accept-weak"); !strings.Contains(a.out, "weak: dropped") {
+		// Until its new parent has reaped it, it is there.
+		var a answer
+		if !eventually(func() bool {
+			a = w.do("reap", "--orphans", "--accept-weak")
+			return a.code == 0 && strings.Contains(a.out, "weak: dropped")
+		}) {
 			t.Errorf("it stays: %s", a)
 		}
 		w.want(0, "start", "-u", "weak", "--", "true")
