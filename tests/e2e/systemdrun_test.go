@@ -120,6 +120,13 @@ func (p *pair) run(t *testing.T, i int) answer {
 func dropUnits(names ...string) {
 	exec.Command("systemctl", append([]string{manager(), "stop"}, names...)...).Run()
 	exec.Command("systemctl", append([]string{manager(), "reset-failed"}, names...)...).Run()
+	stamps := "/var/lib/systemd/timers"
+	if os.Geteuid() != 0 {
+		stamps = filepath.Join(os.Getenv("HOME"), ".local/share/systemd/timers")
+	}
+	for _, name := range names {
+		os.Remove(filepath.Join(stamps, "stamp-"+name)) // of a timer with Persistent=
+	}
 }
 
 // eachLine runs a test for the lines that are for this user and systemd.
