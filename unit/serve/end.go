@@ -4,6 +4,8 @@ import (
 	"context"
 	"sort"
 	"time"
+
+	"github.com/unitward/unitward/unit"
 )
 
 const (
@@ -31,6 +33,7 @@ func (s *Server) end(why string, written <-chan struct{}) Ended {
 		case <-late: // a manager that does not answer; lifetime holds it
 		}
 	}
+	s.awaitKept()
 	ours, left, grace := s.mine()
 	ctx, cancel := context.WithTimeout(context.Background(), grace+proofTime+time.Duration(len(ours))*proofEach)
 	defer cancel()
@@ -44,6 +47,31 @@ func (s *Server) end(why string, written <-chan struct{}) Ended {
 	case <-time.After(farewellTime):
 	}
 	return e
+}
+
+// keptTime is how long the end waits for a job to be left to itself.
+const keptTime = time.Second
+
+// awaitKept waits for jobs whose main process has ended, and whose keeper is about
+// to leave the others of them to themselves, which is their policy.
+func (s *Server) awaitKept() {
+	s.mu.Lock()
+	var about []*job
+	for _, j := range s.jobs {
+		if j.mine && j.leftovers == unit.LeftoversKeep && !j.over() && j.facts().Exit {
+			about = append(about, j)
+		}
+	}
+	s.mu.Unlock()
+	late := time.After(keptTime)
+	for _, j := range about {
+		select {
+		case <-j.kept:
+		case <-j.settled:
+		case <-late:
+			return
+		}
+	}
 }
 
 // mine are the unsettled jobs of this server: those that end with it, and those
