@@ -108,12 +108,15 @@ func TestReapWeak(t *testing.T) {
 			}
 		}
 		gone(t, patience, "sleep", "1125")
-		if a := w.want(125, "release", "weak"); !strings.Contains(a.err, "--accept-weak") {
+		// Until its new parent has reaped it, it is there.
+		var a answer
+		if !eventually(func() bool {
+			a = w.do("release", "weak")
+			return a.code == 125 && strings.Contains(a.err, "--accept-weak")
+		}) {
 			t.Errorf("no way out: %s", a)
 		}
 		w.want(123, "reap", "--orphans")
-		// Until its new parent has reaped it, it is there.
-		var a answer
 		if !eventually(func() bool {
 			a = w.do("reap", "--orphans", "--accept-weak")
 			return a.code == 0 && strings.Contains(a.out, "weak: dropped")
