@@ -113,14 +113,20 @@ func (j judge) exit() Exit {
 // tends the job's. When that alone was killed, the job may still run, or end in a
 // way of its own: it was killed too only where all of the unit was.
 func (j judge) tendedExit() (Exit, bool) {
-	e, ok := j.recordedExit()
-	if !ok {
-		e, ok = j.unitExit()
-	}
+	e, ok := j.tenderExit()
 	if ok && e.Signal == sigKill && !j.killedAll() {
 		return Exit{}, false
 	}
 	return e, ok
+}
+
+// tenderExit is how the process that tends the job's ended, whatever that says of
+// the job.
+func (j judge) tenderExit() (Exit, bool) {
+	if e, ok := j.recordedExit(); ok {
+		return e, true
+	}
+	return j.unitExit()
 }
 
 // killedAll is true when every process of the unit got SIGKILL: by unitward, or
@@ -139,10 +145,7 @@ func (j judge) untold(t Tree) bool {
 	if !j.tended() || !t.Empty {
 		return false
 	}
-	e, ok := j.recordedExit()
-	if !ok {
-		e, ok = j.unitExit()
-	}
+	e, ok := j.tenderExit()
 	return ok && e.Signal == sigKill
 }
 

@@ -66,52 +66,53 @@ func fixed(values ...string) completer {
 	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// completeOwners offers the owners of the jobs on record.
-func (a *app) completeOwners(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	const only = cobra.ShellCompDirectiveNoFileComp
+// eachRecorded does something with the name of every job on record. A completion
+// has nobody to tell that there is no record to be had.
+func (a *app) eachRecorded(do func(l *launch.Launcher, name string)) {
 	l, err := a.launcher()
 	if err != nil {
-		return nil, only
+		return
 	}
 	defer l.Close()
-	found, err := l.Names()
-	if err != nil {
-		return nil, only
-	}
-	var owners []string
+	found, _ := l.Names()
 	for _, name := range found {
+		do(l, name)
+	}
+}
+
+// completeNames offers the names of jobs.
+func (a *app) completeNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	a.eachRecorded(func(_ *launch.Launcher, name string) { names = append(names, name) })
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeOwners offers the owners of the jobs on record.
+func (a *app) completeOwners(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var owners []string
+	a.eachRecorded(func(l *launch.Launcher, name string) {
 		j, err := l.Open(context.Background(), name)
 		if err != nil {
-			continue
+			return
 		}
+		defer j.Close()
 		if owner := j.Record().Owner; owner != "" && !slices.Contains(owners, owner) {
 			owners = append(owners, owner)
 		}
-		j.Close()
-	}
-	return owners, only
+	})
+	return owners, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeTerminals offers the jobs to whose terminal somebody can come.
 func (a *app) completeTerminals(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	const only = cobra.ShellCompDirectiveNoFileComp
-	l, err := a.launcher()
-	if err != nil {
-		return nil, only
-	}
-	defer l.Close()
-	found, err := l.Names()
-	if err != nil {
-		return nil, only
-	}
 	var names []string
-	for _, name := range found {
+	a.eachRecorded(func(l *launch.Launcher, name string) {
 		seen, err := l.Glance(context.Background(), name, func(rec *unit.Record) bool { return rec.Attachable && rec.Sealed == nil })
 		if err == nil && seen != nil && !seen.Report.Exit.Known {
 			names = append(names, name)
 		}
-	}
-	return names, only
+	})
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeVariables offers the names of the caller's variables.

@@ -162,17 +162,3 @@ func none(cmd *cobra.Command, args []string) error {
 	}
 	return nil
 }
-
-// completeNames offers the jobs on record.
-func (a *app) completeNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	l, err := a.launcher()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer l.Close()
-	found, err := l.Names()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return found, cobra.ShellCompDirectiveNoFileComp
-}

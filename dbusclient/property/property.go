@@ -65,6 +65,11 @@ func Convert(name, value string) ([]Property, error) {
 	if s == nil {
 		return nil, &UnknownError{Name: name, Similar: similar(name)}
 	}
+	return s.convert(name, value)
+}
+
+// convert parses a value. The error is a *ValueError.
+func (s *syntax) convert(name, value string) ([]Property, error) {
 	// What D-Bus cannot carry would cost the connection, not just the call.
 	if !text(value) {
 		return nil, &ValueError{Name: name, Value: value, Expected: "valid UTF-8 without NUL"}

@@ -48,14 +48,7 @@ func ParseTrigger(t Trigger, assignment string) ([]Property, error) {
 	if s == nil {
 		return nil, &TriggerError{Trigger: t, Name: name}
 	}
-	if !text(value) {
-		return nil, &ValueError{Name: name, Value: value, Expected: "valid UTF-8 without NUL"}
-	}
-	ps, ok := s.parse(s, name, value)
-	if !ok {
-		return nil, &ValueError{Name: name, Value: value, Expected: s.expectation()}
-	}
-	return ps, nil
+	return s.convert(name, value)
 }
 
 // SupportedTrigger is Supported for properties of a trigger.

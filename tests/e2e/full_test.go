@@ -11,6 +11,23 @@ import (
 	"github.com/unitward/unitward/verify"
 )
 
+// onSmallDisk puts the state directory on a tmpfs with these limits.
+func (w *ward) onSmallDisk(limits string) {
+	w.t.Helper()
+	if err := os.Mkdir(w.state, 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", w.state, "tmpfs", 0, "mode=0700,"+limits); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		w.stopAll()
+		if err := unix.Unmount(w.state, unix.MNT_DETACH); err != nil {
+			w.t.Error(err)
+		}
+	})
+}
+
 // A disk that becomes full between the first record and its completion. What
 // runs by then goes on, and is found by its unit and its nonce; what cannot be
 // begun without a file more never runs.
@@ -20,18 +37,7 @@ func TestRecordCannotBeCompleted(t *testing.T) {
 	}
 	in(t, all, func(t *testing.T, w *ward) {
 		// Its root, jobs/, the job's directory and its record: no file more.
-		if err := os.Mkdir(w.state, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Mount("tmpfs", w.state, "tmpfs", 0, "mode=0700,nr_inodes=4"); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			w.stopAll()
-			if err := unix.Unmount(w.state, unix.MNT_DETACH); err != nil {
-				t.Error(err)
-			}
-		})
+		w.onSmallDisk("nr_inodes=4")
 		dir := t.TempDir()
 		up, leave := filepath.Join(dir, "up"), filepath.Join(dir, "leave")
 		a := w.do("start", "-u", "full", "--output", "null", "--", "sh", "-c", until(up, leave, 6))
@@ -76,18 +82,7 @@ func TestFullAtEnd(t *testing.T) {
 		t.Skip("user: only root can mount a file system")
 	}
 	in(t, []string{verify.IsolationScope, verify.IsolationCgroup, verify.IsolationGroup}, func(t *testing.T, w *ward) {
-		if err := os.Mkdir(w.state, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Mount("tmpfs", w.state, "tmpfs", 0, "mode=0700,size=1m"); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			w.stopAll()
-			if err := unix.Unmount(w.state, unix.MNT_DETACH); err != nil {
-				t.Error(err)
-			}
-		})
+		w.onSmallDisk("size=1m")
 		dir := t.TempDir()
 		up, leave := filepath.Join(dir, "up"), filepath.Join(dir, "leave")
 		w.want(0, "start", "-u", "full", "--output", "null", "--", "sh", "-c", until(up, leave, 6))

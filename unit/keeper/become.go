@@ -116,6 +116,23 @@ func TakeHandover(file string) (*Handover, error) {
 	return &h, nil
 }
 
+// WritePrivate makes a file that only this user can read or write, and removes it
+// where it cannot be written whole. It fails with fs.ErrExist when there is one.
+func WritePrivate(file string, content []byte) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		os.Remove(file)
+	}
+	return err
+}
+
 // ReadPrivate reads a file of at most 16 MiB that only this user can read or
 // write, and removes it where it is taken. It follows no link, and fails for
 // every other file.

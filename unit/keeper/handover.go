@@ -84,18 +84,10 @@ func (h *Handover) Write(file string) error {
 	if len(b) > maxHandover {
 		return fmt.Errorf("cannot hand over %d bytes of arguments and environment: at most %d are possible", len(b), maxHandover)
 	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
+	if err := WritePrivate(file, b); err != nil {
 		return fmt.Errorf("cannot write the handover: %w", err)
 	}
-	_, err = f.Write(b)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = unix.Mkfifo(h.Status, 0o600)
-	}
-	if err != nil {
+	if err := unix.Mkfifo(h.Status, 0o600); err != nil {
 		os.Remove(file)
 		return fmt.Errorf("cannot write the handover: %w", err)
 	}

@@ -301,15 +301,7 @@ func writeEnvironment(file string, env []string) error {
 		}
 		b.WriteString("\"\n")
 	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return fmt.Errorf("cannot write the job's environment: %w", err)
-	}
-	_, err = f.WriteString(b.String())
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
+	if err := keeper.WritePrivate(file, []byte(b.String())); err != nil {
 		return fmt.Errorf("cannot write the job's environment: %w", err)
 	}
 	return nil

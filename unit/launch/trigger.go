@@ -206,19 +206,10 @@ func (l *Launcher) sweepTriggers(ctx context.Context, c *dbusclient.Client, dir 
 
 func (f *firing) write(file string) error {
 	b, err := json.Marshal(f)
-	if err != nil {
-		return fmt.Errorf("cannot write what a trigger runs: %w", err)
-	}
-	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return fmt.Errorf("cannot write what a trigger runs: %w", err)
-	}
-	_, err = out.Write(b)
-	if cerr := out.Close(); err == nil {
-		err = cerr
+	if err == nil {
+		err = keeper.WritePrivate(file, b)
 	}
 	if err != nil {
-		os.Remove(file)
 		return fmt.Errorf("cannot write what a trigger runs: %w", err)
 	}
 	return nil
