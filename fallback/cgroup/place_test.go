@@ -225,7 +225,7 @@ func TestCandidates(t *testing.T) {
 		{name: "own is outside", h: one, own: "/../x", named: root, why: "outside of this cgroup namespace"},
 		{name: "ancestor out of sight", h: top, own: "/x", named: root, why: "cannot see /"},
 		{name: "no mount", h: &Hierarchy{mount: "/proc", root: "/"}, own: "/", named: "/self", why: "no cgroup2 file system"},
-		{name: "own is gone", h: one, own: root + " (deleted)", uid: 4242, place: PlaceTop, path: "/unitward", why: "user@4242.service"},
+		{name: "own is gone", h: top, own: root + " (deleted)", uid: 4242, place: PlaceTop, path: name + "/unitward", why: "user@4242.service"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := (&search{h: c.h, own: c.own, uid: c.uid}).run(c.named)
