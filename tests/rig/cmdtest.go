@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +23,7 @@ func testFlags(name string, args []string, suites, vms string) (options, error) 
 	flags.StringVar(&o.vmRun, "vm-run", "^TestVM", "the tests to run in emulated machines")
 	packages := flags.String("packages", strings.Join(rigPackages, ","), "the packages whose tests run in the rig")
 	flags.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long one test binary may run")
-	flags.IntVar(&o.width, "j", 2, "machines at a time")
+	flags.IntVar(&o.width, "j", 4, "machines at a time; emulated ones at most one for each processor")
 	flags.BoolVar(&o.cover, "cover", false, "write build/coverage.txt")
 	if err := flags.Parse(args); err != nil {
 		return o, usageError(err.Error())
@@ -133,7 +134,8 @@ func (r *report) machines(ctx context.Context, o options) error {
 			o.vms = nil
 		}
 	}
-	r.each(ctx, o.width, "the emulated machine", "vm", o.vms, func(s Suite) ([]testRun, error) { return runVM(ctx, s, st, o) })
+	// An emulated machine takes a processor whole; the others wait most of the time.
+	r.each(ctx, min(o.width, runtime.NumCPU()), "the emulated machine", "vm", o.vms, func(s Suite) ([]testRun, error) { return runVM(ctx, s, st, o) })
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
