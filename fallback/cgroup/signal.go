@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/fallback/proc"
 )
 
 // Sent says whom a signal reached.
@@ -28,8 +30,11 @@ const (
 )
 
 // Signal sends a signal to every member of the unit and of the cgroups below
-// it, once to each, also to those that come meanwhile. A frozen member heeds
-// it when it is thawed (ThawAll), a stopped one at SIGCONT; SIGKILL ends both.
+// it, once to each, also to those that come meanwhile: but for SIGKILL, not to
+// the child of a member that has its signal and goes on, since it is most
+// likely what that does about it, such as the rm of a shell's trap. A frozen
+// member heeds it when it is thawed (ThawAll), a stopped one at SIGCONT;
+// SIGKILL ends both.
 //
 // A pid is signalled through a pidfd that is opened before cgroup.procs is
 // read again: what still stands there is the process that the pidfd holds, or
@@ -41,10 +46,11 @@ func (u *Unit) Signal(sig unix.Signal) (Sent, error) {
 	var all Sent
 	var err error
 	done := map[int]bool{}
-	for range passes {
+	for pass := range passes {
+		spare := pass > 0 && sig != unix.SIGKILL
 		unseen, before := 0, len(done)
 		err = (&tree{}).walk(int(u.dir.Fd()), 0, func(dir int) error {
-			n, err := all.sweep(dir, sig, done)
+			n, err := all.sweep(dir, sig, done, spare)
 			unseen += n
 			return err
 		})
@@ -59,13 +65,21 @@ func (u *Unit) Signal(sig unix.Signal) (Sent, error) {
 	return all, nil
 }
 
-// sweep signals the members of one cgroup that are not done.
-func (s *Sent) sweep(dir int, sig unix.Signal, done map[int]bool) (unseen int, err error) {
+// sweep signals the members of one cgroup that are not done, and spares the
+// children of those that are if it is to.
+func (s *Sent) sweep(dir int, sig unix.Signal, done map[int]bool, spare bool) (unseen int, err error) {
 	members, unseen, err := pids(dir)
 	if err != nil {
 		return unseen, err
 	}
-	members = slices.DeleteFunc(members, func(pid int) bool { return done[pid] })
+	members = slices.DeleteFunc(members, func(pid int) bool {
+		if done[pid] || !spare {
+			return done[pid]
+		}
+		child, err := proc.Root.Stat(pid)
+		done[pid] = err == nil && done[child.PPID] // and with it, its own children
+		return done[pid]
+	})
 	for some := range slices.Chunk(members, batch) {
 		if err := s.send(dir, some, sig, done); err != nil {
 			return unseen, err

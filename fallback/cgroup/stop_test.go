@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -193,6 +194,40 @@ func TestUnitSignal(t *testing.T) {
 	}
 	if sent, err := u.Signal(unix.SIGKILL); err != nil || sent.Reached != 0 {
 		t.Errorf("Signal to what is gone = %+v, %v", sent, err)
+	}
+}
+
+// What the members do about a signal is let be, though it begins while others
+// are still to be signalled.
+func TestSignalSparesCleanUp(t *testing.T) {
+	p := place(t)
+	u := raw(t, p, "traps")
+	dir := t.TempDir()
+	const members = 60
+	if err := unix.Mkfifo(dir+"/fifo", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := job(t, u, fmt.Sprintf(`for i in $(seq %d); do
+		sh -c 'trap "sh -c \"sleep .3; exit 7\"; test \$? = 7 && touch %[2]s/clean'$i'; exit" TERM; touch %[2]s/ready'$i'; while :; do read x; done' <>%[2]s/fifo &
+	done; trap : TERM; wait; wait`, members, dir))
+	count := func(pattern string) int {
+		all, err := filepath.Glob(dir + "/" + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	waitFor(t, func() bool { return count("ready*") == members })
+	sent, err := u.Signal(unix.SIGTERM)
+	if err != nil || sent.Reached <= members {
+		t.Errorf("Signal = %+v, %v", sent, err)
+	}
+	if err := u.Wait(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if n := count("clean*"); n != members {
+		t.Errorf("%d of %d have cleaned up", n, members)
 	}
 }
 
