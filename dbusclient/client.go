@@ -9,9 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/dbus"
-	godbus "github.com/godbus/dbus/v5"
-
+	"github.com/unitward/unitward/dbusclient/dbus"
 	"github.com/unitward/unitward/unit"
 )
 
@@ -266,7 +264,7 @@ func (c *Client) Environ(ctx context.Context) ([]string, error) {
 	if asked == nil {
 		asked = l.askEnviron(ctx)
 	}
-	var v godbus.Variant
+	var v dbus.Variant
 	if err := asked.wait(&v); err != nil {
 		return nil, c.typed("ask for the manager's environment", "", "", err)
 	}
@@ -275,12 +273,32 @@ func (c *Client) Environ(ctx context.Context) ([]string, error) {
 }
 
 // unitPath is the object path of a unit, which follows from its name.
-func unitPath(name string) godbus.ObjectPath {
-	return godbus.ObjectPath("/org/freedesktop/systemd1/unit/" + dbus.PathBusEscape(name))
+func unitPath(name string) dbus.ObjectPath {
+	return dbus.ObjectPath("/org/freedesktop/systemd1/unit/" + pathEscape(name))
+}
+
+// pathEscape makes an element of an object path of a name: what is no letter or
+// digit, and a digit at the beginning, is written as _ and two hexadecimal
+// digits (sd_bus_path_encode(3)).
+func pathEscape(name string) string {
+	if name == "" {
+		return "_"
+	}
+	const hex = "0123456789abcdef"
+	b := make([]byte, 0, len(name)+16)
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9' && i > 0:
+			b = append(b, c)
+		default:
+			b = append(b, '_', hex[c>>4], hex[c&15])
+		}
+	}
+	return string(b)
 }
 
 // follow asks for the signals of one unit.
-func follow(l *link, path godbus.ObjectPath, name string) {
+func follow(l *link, path dbus.ObjectPath, name string) {
 	if l.addr.bus { // a private socket sends everything
 		l.match(matchUnit(path))
 		l.match(matchJobs(name))
@@ -289,7 +307,7 @@ func follow(l *link, path godbus.ObjectPath, name string) {
 
 // A match rule does not escape quotes. Neither an escaped object path nor a
 // checked unit name has any.
-func matchUnit(path godbus.ObjectPath) string {
+func matchUnit(path dbus.ObjectPath) string {
 	return "type='signal',sender='" + sdName + "',interface='" + propsIfc + "',member='PropertiesChanged',path='" + string(path) + "'"
 }
 

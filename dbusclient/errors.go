@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/godbus/dbus/v5"
-
+	"github.com/unitward/unitward/dbusclient/dbus"
 	"github.com/unitward/unitward/unit"
 )
 
@@ -61,11 +60,9 @@ func classify(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return &noReplyError{ctx.Err()}
 	}
-	// godbus reports a lost connection as the read's error; what it could
-	// not even encode never left this process.
-	var format dbus.FormatError
-	var invalid dbus.InvalidMessageError
-	if errors.As(err, &format) || errors.As(err, &invalid) {
+	// What could not even be encoded never left this process.
+	var never *dbus.EncodeError
+	if errors.As(err, &never) {
 		return err
 	}
 	return &noReplyError{err}

@@ -10,8 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/godbus/dbus/v5"
-
+	"github.com/unitward/unitward/dbusclient/dbus"
 	"github.com/unitward/unitward/unit"
 )
 
@@ -36,9 +35,9 @@ func TestClassify(t *testing.T) {
 		{"our deadline", late, context.DeadlineExceeded, true},
 		{"our end", done, context.Canceled, true},
 		{"lost", context.Background(), io.EOF, true},
-		{"closed", context.Background(), dbus.ErrClosed, true},
-		{"never sent", context.Background(), dbus.FormatError("x"), false},
-		{"never sent, wrapped", context.Background(), fmt.Errorf("x: %w", dbus.InvalidMessageError("y")), false},
+		{"closed", context.Background(), errClosed, true},
+		{"never sent", context.Background(), &dbus.EncodeError{Why: "x"}, false},
+		{"never sent, wrapped", context.Background(), fmt.Errorf("x: %w", &dbus.EncodeError{Why: "y"}), false},
 	} {
 		if got := classify(c.ctx, c.err); isNoReply(got) != c.noReply || got.Error() == "" {
 			t.Errorf("%s: classify = %v, no reply %v; want %v", c.name, got, isNoReply(got), c.noReply)

@@ -3,7 +3,7 @@ package dbusclient
 import (
 	"context"
 
-	"github.com/godbus/dbus/v5"
+	"github.com/unitward/unitward/dbusclient/dbus"
 )
 
 // follow makes the pump take a unit's signals to u, and asks for them on the

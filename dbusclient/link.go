@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/godbus/dbus/v5"
-
+	"github.com/unitward/unitward/dbusclient/dbus"
 	"github.com/unitward/unitward/unit"
 )
 
@@ -46,7 +45,7 @@ type link struct {
 type pending struct {
 	wire   *wire
 	serial uint32
-	reply  chan *message
+	reply  chan *dbus.Message
 	ctx    context.Context
 	cancel context.CancelFunc
 	// err is why the call was never sent.
@@ -66,7 +65,7 @@ func dial(ctx context.Context, a address, m unit.Manager, uid int, pump *pump) (
 	if !a.bus {
 		deliver = pump.deliverPrivate
 	}
-	w, err := dialWire(ctx, a.path, uid, deliver)
+	w, err := dialWire(a.path, uid, deliver)
 	if err != nil {
 		return nil, err
 	}
@@ -143,29 +142,29 @@ func parseVersion(s string) int {
 // send sends a call to the manager without waiting. The manager is never
 // activated: a bus without one says so.
 func (l *link) send(ctx context.Context, path dbus.ObjectPath, method string, args ...any) *pending {
-	return l.sendTo(ctx, sdName, path, method, 0, args...)
+	return l.sendTo(ctx, sdName, path, method, args...)
 }
 
 func (l *link) sendBus(ctx context.Context, member string, args ...any) *pending {
-	return l.sendTo(ctx, busName, busPath, busName+"."+member, 0, args...)
+	return l.sendTo(ctx, busName, busPath, busName+"."+member, args...)
 }
 
-func (l *link) sendTo(ctx context.Context, dest string, path dbus.ObjectPath, method string, fds int, args ...any) *pending {
-	p := &pending{wire: l.wire, reply: make(chan *message, 1)}
+func (l *link) sendTo(ctx context.Context, dest string, path dbus.ObjectPath, method string, args ...any) *pending {
+	p := &pending{wire: l.wire, reply: make(chan *dbus.Message, 1)}
 	p.ctx, p.cancel = context.WithTimeout(ctx, callTimeout)
-	p.serial, p.err = l.wire.call(dest, path, method, fds, p.reply, args...)
+	p.serial, p.err = l.wire.call(dest, path, method, p.reply, args...)
 	return p
 }
 
 // match asks a bus for signals. Should it refuse, those who wait for them look
 // again by themselves, a little later.
 func (l *link) match(rule string) {
-	_, _ = l.wire.call(busName, busPath, busName+".AddMatch", 0, nil, rule)
+	_, _ = l.wire.call(busName, busPath, busName+".AddMatch", nil, rule)
 }
 
 // tell sends a call to which no reply is wanted.
 func (l *link) tell(dest string, path dbus.ObjectPath, method string, args ...any) {
-	_, _ = l.wire.call(dest, path, method, 0, nil, args...) // nobody would read the error
+	_, _ = l.wire.call(dest, path, method, nil, args...) // nobody would read the error
 	_ = l.wire.flush()
 }
 
@@ -195,13 +194,13 @@ func (p *pending) wait(into ...any) error {
 	}
 }
 
-func (p *pending) store(m *message, into []any) error {
-	p.sender = m.sender
-	if m.kind == dbus.TypeError {
-		return dbus.Error{Name: m.fault, Body: m.body}
+func (p *pending) store(m *dbus.Message, into []any) error {
+	p.sender = m.Sender
+	if m.Kind == dbus.Fault {
+		return dbus.Error{Name: m.ErrorName, Body: m.Body}
 	}
 	if len(into) == 0 {
 		return nil
 	}
-	return dbus.Store(m.body, into...)
+	return dbus.Store(m.Body, into...)
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/godbus/dbus/v5"
+	"github.com/unitward/unitward/dbusclient/dbus"
 )
 
 // maxTrail bounds how many states of a unit are remembered.
@@ -217,18 +217,14 @@ func (p *pump) paths() map[dbus.ObjectPath]*followed {
 }
 
 // DeliverSignal is called by a bus's connection for every signal, in order.
-func (p *pump) DeliverSignal(iface, member string, s *dbus.Signal) {
-	p.deliver(false, iface, member, s)
-}
+func (p *pump) DeliverSignal(m *dbus.Message) { p.deliver(false, m) }
 
 // deliverPrivate is DeliverSignal for a private socket: there is only one peer.
-func (p *pump) deliverPrivate(iface, member string, s *dbus.Signal) {
-	p.deliver(true, iface, member, s)
-}
+func (p *pump) deliverPrivate(m *dbus.Message) { p.deliver(true, m) }
 
-func (p *pump) deliver(private bool, iface, member string, s *dbus.Signal) {
+func (p *pump) deliver(private bool, s *dbus.Message) {
 	switch {
-	case iface == busName && member == "NameOwnerChanged":
+	case s.Interface == busName && s.Member == "NameOwnerChanged":
 		// The manager came or went (daemon-reexec): whatever was signalled
 		// meanwhile is lost, so everybody looks again.
 		if len(s.Body) == 3 && s.Body[0] == sdName && s.Sender == busName {
@@ -237,18 +233,18 @@ func (p *pump) deliver(private bool, iface, member string, s *dbus.Signal) {
 			}
 			p.pokeAll()
 		}
-	case iface == sdMgr && member == "JobRemoved":
+	case s.Interface == sdMgr && s.Member == "JobRemoved":
 		p.jobRemoved(s, private)
-	case iface == propsIfc && member == "PropertiesChanged":
+	case s.Interface == propsIfc && s.Member == "PropertiesChanged":
 		p.changed(s, private)
 	}
 }
 
-func (p *pump) genuine(s *dbus.Signal, private bool) bool {
+func (p *pump) genuine(s *dbus.Message, private bool) bool {
 	return private || s.Sender == p.owner
 }
 
-func (p *pump) jobRemoved(s *dbus.Signal, private bool) {
+func (p *pump) jobRemoved(s *dbus.Message, private bool) {
 	if len(s.Body) != 4 {
 		return
 	}
@@ -274,7 +270,7 @@ func (p *pump) jobRemoved(s *dbus.Signal, private bool) {
 	}
 }
 
-func (p *pump) changed(s *dbus.Signal, private bool) {
+func (p *pump) changed(s *dbus.Message, private bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	u := p.units[s.Path]
@@ -312,6 +308,16 @@ func second(body []any) any {
 func underway(sub string) bool {
 	switch sub {
 	case "start", "start-pre", "start-post", "running", "condition":
+		return true
+	}
+	return false
+}
+
+// told lists the properties that a follower takes from signals.
+func told(name []byte) bool {
+	switch string(name) {
+	case "ActiveState", "SubState", "Result", "InvocationID", "ExecMainCode", "ExecMainStatus", "ExecMainPID",
+		"ExecMainStartTimestamp", "ExecMainExitTimestamp", "ExecMainHandoffTimestamp", "InactiveEnterTimestamp":
 		return true
 	}
 	return false

@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/godbus/dbus/v5"
 	"pgregory.net/rapid"
+
+	"github.com/unitward/unitward/dbusclient/dbus"
 )
 
 const (
@@ -22,13 +23,9 @@ const (
 	stranger = ":1.66"
 )
 
-func signal(sender string, path dbus.ObjectPath, name string, body ...any) *dbus.Signal {
-	return &dbus.Signal{Sender: sender, Path: path, Name: name, Body: body}
-}
-
-func deliver(p *pump, s *dbus.Signal) {
-	i := strings.LastIndexByte(s.Name, '.')
-	p.DeliverSignal(s.Name[:i], s.Name[i+1:], s)
+func signal(sender string, path dbus.ObjectPath, name string, body ...any) *dbus.Message {
+	i := strings.LastIndexByte(name, '.')
+	return &dbus.Message{Kind: dbus.Signal, Sender: sender, Path: path, Interface: name[:i], Member: name[i+1:], Body: body}
 }
 
 func variants(kv ...any) map[string]dbus.Variant {
@@ -39,11 +36,11 @@ func variants(kv ...any) map[string]dbus.Variant {
 	return m
 }
 
-func changedSignal(sender, name string, props any) *dbus.Signal {
+func changedSignal(sender, name string, props any) *dbus.Message {
 	return signal(sender, unitPath(name), propsIfc+".PropertiesChanged", sdSvc, props, []string{})
 }
 
-func removed(sender, name, job, result string) *dbus.Signal {
+func removed(sender, name, job, result string) *dbus.Message {
 	return signal(sender, sdPath, sdMgr+".JobRemoved", uint32(1), dbus.ObjectPath(job), name, result)
 }
 
@@ -60,7 +57,7 @@ func TestWhatWakes(t *testing.T) {
 	const name = "foo.service"
 	for _, c := range []struct {
 		about string
-		s     *dbus.Signal
+		s     *dbus.Message
 		wakes bool
 		trail []string
 	}{
@@ -95,7 +92,7 @@ func TestWhatWakes(t *testing.T) {
 		p, f := newPump(), newFollower(name)
 		p.setOwner(owner)
 		p.follow(unitPath(name), f)
-		deliver(p, c.s)
+		p.DeliverSignal(c.s)
 		if got := woken(f); got != c.wakes {
 			t.Errorf("%s: woken %v, want %v", c.about, got, c.wakes)
 		}
@@ -109,13 +106,13 @@ func TestOwnerFollowsTheName(t *testing.T) {
 	p, f := newPump(), newFollower("foo.service")
 	p.setOwner(owner)
 	p.follow(unitPath("foo.service"), f)
-	deliver(p, signal(busName, busPath, busName+".NameOwnerChanged", sdName, owner, ""))
-	deliver(p, signal(busName, busPath, busName+".NameOwnerChanged", sdName, "", ":1.9"))
+	p.DeliverSignal(signal(busName, busPath, busName+".NameOwnerChanged", sdName, owner, ""))
+	p.DeliverSignal(signal(busName, busPath, busName+".NameOwnerChanged", sdName, "", ":1.9"))
 	woken(f)
-	if deliver(p, removed(owner, "foo.service", "/j/1", "done")); woken(f) {
+	if p.DeliverSignal(removed(owner, "foo.service", "/j/1", "done")); woken(f) {
 		t.Error("the old owner is still believed")
 	}
-	if deliver(p, removed(":1.9", "foo.service", "/j/1", "done")); !woken(f) {
+	if p.DeliverSignal(removed(":1.9", "foo.service", "/j/1", "done")); !woken(f) {
 		t.Error("the new owner is not believed")
 	}
 }
@@ -135,7 +132,7 @@ type model struct {
 	trail   []string
 }
 
-func drawSignal(t *rapid.T) *dbus.Signal {
+func drawSignal(t *rapid.T) *dbus.Message {
 	name := rapid.SampledFrom(append([]string{"unknown.service"}, unitNames...)).Draw(t, "unit")
 	sender := rapid.SampledFrom(senders).Draw(t, "sender")
 	switch rapid.IntRange(0, 4).Draw(t, "kind") {
@@ -226,7 +223,7 @@ func TestPumpHistories(t *testing.T) {
 			"signal": func(t *rapid.T) {
 				s := drawSignal(t)
 				for range rapid.IntRange(1, 3).Draw(t, "times") {
-					deliver(p, s)
+					p.DeliverSignal(s)
 				}
 				expect(units, &manager, s)
 			},
@@ -235,8 +232,8 @@ func TestPumpHistories(t *testing.T) {
 }
 
 // expect says again, in the model, what a signal means.
-func expect(units map[string][]*model, manager *string, s *dbus.Signal) {
-	switch s.Name {
+func expect(units map[string][]*model, manager *string, s *dbus.Message) {
+	switch s.Interface + "." + s.Member {
 	case busName + ".NameOwnerChanged":
 		if len(s.Body) == 3 && s.Body[0] == sdName && s.Sender == busName {
 			for _, m := range followers(units) {
@@ -282,31 +279,31 @@ func expect(units map[string][]*model, manager *string, s *dbus.Signal) {
 // What a manager signals of an end is kept, with whose end it is.
 func TestSignalledEnd(t *testing.T) {
 	id := []byte("0123456789abcdef")
-	service := func(code, status int32) *dbus.Signal {
+	service := func(code, status int32) *dbus.Message {
 		return changedSignal(owner, "a.service", variants("ExecMainCode", code, "ExecMainStatus", status, "Result", "exit-code", "ExecMainExitTimestamp", uint64(7)))
 	}
-	ofUnit := func(sender string) *dbus.Signal {
+	ofUnit := func(sender string) *dbus.Message {
 		return signal(sender, unitPath("a.service"), propsIfc+".PropertiesChanged", sdUnit, variants("SubState", "failed", "InvocationID", id), []string{})
 	}
 	for _, c := range []struct {
 		about   string
 		private bool
-		signals []*dbus.Signal
+		signals []*dbus.Message
 		want    *End
 	}{
-		{"the end", false, []*dbus.Signal{service(1, 9), ofUnit(owner)}, &End{InvocationID: hex.EncodeToString(id), Code: 1, Status: 9, Result: "exit-code", SubState: "failed", At: wall(7)}},
-		{"whose it is was not said", false, []*dbus.Signal{service(1, 9)}, nil},
-		{"it runs", false, []*dbus.Signal{service(0, 0), ofUnit(owner)}, nil},
-		{"it runs again", false, []*dbus.Signal{service(1, 9), service(0, 0), ofUnit(owner)}, nil},
-		{"said by a stranger", false, []*dbus.Signal{service(1, 9), ofUnit(stranger)}, nil},
-		{"said without a sender, on a bus", false, []*dbus.Signal{service(1, 9), ofUnit("")}, nil},
-		{"said on a private socket", true, []*dbus.Signal{service(2, 15), ofUnit("")}, &End{InvocationID: hex.EncodeToString(id), Code: 2, Status: 15, Result: "exit-code", SubState: "failed", At: wall(7)}},
+		{"the end", false, []*dbus.Message{service(1, 9), ofUnit(owner)}, &End{InvocationID: hex.EncodeToString(id), Code: 1, Status: 9, Result: "exit-code", SubState: "failed", At: wall(7)}},
+		{"whose it is was not said", false, []*dbus.Message{service(1, 9)}, nil},
+		{"it runs", false, []*dbus.Message{service(0, 0), ofUnit(owner)}, nil},
+		{"it runs again", false, []*dbus.Message{service(1, 9), service(0, 0), ofUnit(owner)}, nil},
+		{"said by a stranger", false, []*dbus.Message{service(1, 9), ofUnit(stranger)}, nil},
+		{"said without a sender, on a bus", false, []*dbus.Message{service(1, 9), ofUnit("")}, nil},
+		{"said on a private socket", true, []*dbus.Message{service(2, 15), ofUnit("")}, &End{InvocationID: hex.EncodeToString(id), Code: 2, Status: 15, Result: "exit-code", SubState: "failed", At: wall(7)}},
 	} {
 		p, f := newPump(), newFollower("a.service")
 		p.setOwner(owner)
 		p.follow(unitPath("a.service"), f)
 		for _, s := range c.signals {
-			p.deliver(c.private, propsIfc, "PropertiesChanged", s)
+			p.deliver(c.private, s)
 		}
 		if got := f.ended(); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", c.about, got, c.want)
@@ -318,11 +315,11 @@ func TestSignalledEnd(t *testing.T) {
 func TestAwaitEnd(t *testing.T) {
 	id := []byte("0123456789abcdef")
 	tell := func(p *pump, active, sub string) {
-		for _, s := range []*dbus.Signal{
+		for _, s := range []*dbus.Message{
 			changedSignal(owner, "a.service", variants("ExecMainCode", int32(1), "ExecMainStatus", int32(3))),
 			signal(owner, unitPath("a.service"), propsIfc+".PropertiesChanged", sdUnit, variants("ActiveState", active, "SubState", sub, "InvocationID", id), []string{}),
 		} {
-			p.deliver(false, propsIfc, "PropertiesChanged", s)
+			p.DeliverSignal(s)
 		}
 	}
 	for _, c := range []struct {
@@ -387,8 +384,8 @@ func TestPumpNeverWaits(t *testing.T) {
 	go func() {
 		defer close(delivered)
 		for i := range 20000 {
-			deliver(p, removed(owner, "a.service", fmt.Sprintf("/j/%d", i), "done"))
-			deliver(p, changedSignal(owner, "a.service", variants("SubState", subs[i%len(subs)])))
+			p.DeliverSignal(removed(owner, "a.service", fmt.Sprintf("/j/%d", i), "done"))
+			p.DeliverSignal(changedSignal(owner, "a.service", variants("SubState", subs[i%len(subs)])))
 		}
 	}()
 	select {

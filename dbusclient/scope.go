@@ -7,8 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/godbus/dbus/v5"
-
+	"github.com/unitward/unitward/dbusclient/dbus"
 	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/verify"
 )
@@ -52,10 +51,8 @@ func (c *Client) StartScope(ctx context.Context, s Scope) (*Unit, error) {
 	}
 	add("Description", s.Description)
 	add("Slice", s.Slice)
-	fds := 0
 	if s.PIDFD != nil && l.version >= versionPIDFDs {
 		add("PIDFDs", []dbus.UnixFD{dbus.UnixFD(s.PIDFD.Fd())})
-		fds = 1
 	} else {
 		add("PIDs", []uint32{uint32(s.PID)})
 	}
@@ -71,7 +68,7 @@ func (c *Client) StartScope(ctx context.Context, s Scope) (*Unit, error) {
 		add("KillSignal", int32(s.KillSignal))
 	}
 	p = append(p, s.Properties...)
-	return c.start(ctx, l, u, ref, fds, s.JobMode, p, []aux{})
+	return c.start(ctx, l, u, ref, s.JobMode, p, []aux{})
 }
 
 // ReadScope reads what the manager knows of a scope. An error is in
@@ -97,8 +94,8 @@ func (u *Unit) ReadScope(ctx context.Context) Reading {
 
 // start sends a request whose unit is followed already, and awaits its reply.
 // ref says that the request makes a reference.
-func (c *Client) start(ctx context.Context, l *link, u *Unit, ref bool, fds int, mode string, props []property.Property, auxes []aux) (*Unit, error) {
-	err := l.sendTo(ctx, sdName, sdPath, sdMgr+".StartTransientUnit", fds, u.name, cmp.Or(mode, "fail"), props, auxes).wait(&u.job)
+func (c *Client) start(ctx context.Context, l *link, u *Unit, ref bool, mode string, props []property.Property, auxes []aux) (*Unit, error) {
+	err := l.sendTo(ctx, sdName, sdPath, sdMgr+".StartTransientUnit", u.name, cmp.Or(mode, "fail"), props, auxes).wait(&u.job)
 	if err != nil && !isNoReply(err) {
 		if ref {
 			c.unheld(u, l)

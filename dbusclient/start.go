@@ -8,8 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/godbus/dbus/v5"
-
+	"github.com/unitward/unitward/dbusclient/dbus"
 	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
 )
@@ -129,7 +128,7 @@ func (c *Client) StartService(ctx context.Context, s Service) (*Unit, error) {
 	u := c.unit(s.Unit)
 	l, ref := c.claim(u)
 	props, auxes := s.properties(l, ref)
-	return c.start(ctx, l, u, ref, s.descriptors(), s.JobMode, props, auxes)
+	return c.start(ctx, l, u, ref, s.JobMode, props, auxes)
 }
 
 func (s *Service) properties(l *link, ref bool) ([]property.Property, []aux) {
@@ -237,17 +236,6 @@ func everyExit() exitStatuses {
 		}
 	}
 	return e
-}
-
-// descriptors is how many of the caller's descriptors go with the request.
-func (s *Service) descriptors() int {
-	n := 0
-	for _, f := range []*os.File{s.Stdin, s.Stdout, s.Stderr} {
-		if f != nil {
-			n++
-		}
-	}
-	return n
 }
 
 func (s *Service) stdio(add func(string, any)) {

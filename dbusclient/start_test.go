@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/godbus/dbus/v5"
-
+	"github.com/unitward/unitward/dbusclient/dbus"
 	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
 )
@@ -148,7 +147,7 @@ func TestGuardScope(t *testing.T) {
 	if _, auxes = s.properties(&link{addr: busAt("/b")}, true); !slices.Equal(lines(auxes[0].Properties), append(want, "StopWhenUnneeded b true")) {
 		t.Errorf("the scope that ends is %+v", auxes)
 	}
-	if sig := dbus.SignatureOf(auxes).String(); sig != "a(sa(sv))" {
+	if sig, err := dbus.SignatureOf(auxes); sig != "a(sa(sv))" || err != nil {
 		t.Errorf("the signature is %s", sig)
 	}
 }
@@ -161,7 +160,7 @@ func TestUsersPropertiesComeLast(t *testing.T) {
 	if got := lines(props[len(props)-2:]); !slices.Equal(got, []string{"KillMode s mixed", "Slice s x.slice"}) {
 		t.Errorf("the last are %q", got)
 	}
-	if sig := dbus.SignatureOf(props).String(); sig != "a(sv)" {
+	if sig, err := dbus.SignatureOf(props); sig != "a(sv)" || err != nil {
 		t.Errorf("the signature is %s", sig)
 	}
 }
@@ -189,8 +188,13 @@ func TestDollarsAreDoubled(t *testing.T) {
 
 func TestMatchRules(t *testing.T) {
 	path := unitPath(`a-b\x2dc.service`)
-	if path != "/org/freedesktop/systemd1/unit/a_2db_5cx2dc_2eservice" || !path.IsValid() {
-		t.Errorf("the path is %s", path)
+	if _, _, err := (&dbus.Message{Path: path}).Append(nil); path != "/org/freedesktop/systemd1/unit/a_2db_5cx2dc_2eservice" || err != nil {
+		t.Errorf("the path is %s, %v", path, err)
+	}
+	for name, want := range map[string]string{"": "_", "1a1": "_31a1", "\n\xff": "_0a_ff"} {
+		if got := pathEscape(name); got != want {
+			t.Errorf("the element for %q is %s, want %s", name, got, want)
+		}
 	}
 	for _, rule := range []string{matchUnit(path), matchJobs(`a-b\x2dc.service`)} {
 		if strings.Count(rule, "'")%2 != 0 || !strings.Contains(rule, "sender='"+sdName+"'") {
@@ -213,8 +217,8 @@ func TestPumpIsBounded(t *testing.T) {
 	p.setOwner(":1.1")
 	p.follow(unitPath("a.service"), f)
 	for i := range 10 * maxTrail {
-		deliver(p, removed(":1.1", "a.service", fmt.Sprintf("/j/%d", i), "done"))
-		deliver(p, changedSignal(":1.1", "a.service", variants("SubState", subs[i%len(subs)])))
+		p.DeliverSignal(removed(":1.1", "a.service", fmt.Sprintf("/j/%d", i), "done"))
+		p.DeliverSignal(changedSignal(":1.1", "a.service", variants("SubState", subs[i%len(subs)])))
 	}
 	if n, m := len(f.results), len(f.states()); n != maxTrail || m != maxTrail {
 		t.Errorf("%d results and %d states are remembered, at most %d are allowed", n, m, maxTrail)

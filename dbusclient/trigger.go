@@ -3,8 +3,7 @@ package dbusclient
 import (
 	"context"
 
-	"github.com/godbus/dbus/v5"
-
+	"github.com/unitward/unitward/dbusclient/dbus"
 	"github.com/unitward/unitward/dbusclient/property"
 )
 
@@ -40,5 +39,5 @@ func (c *Client) StartTrigger(ctx context.Context, t Trigger) (*Unit, error) {
 		own, _ := t.Service.properties(l, false)
 		auxes = append(auxes, aux{t.Service.Unit, own})
 	}
-	return c.start(ctx, l, u, false, 0, t.JobMode, append(p, t.Properties...), auxes)
+	return c.start(ctx, l, u, false, t.JobMode, append(p, t.Properties...), auxes)
 }

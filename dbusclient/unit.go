@@ -5,11 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/godbus/dbus/v5"
-
+	"github.com/unitward/unitward/dbusclient/dbus"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/verify"
 )
@@ -339,7 +339,23 @@ func (u *Unit) Carries(ctx context.Context, nonce string) (bool, error) {
 	if err := cmd.wait(&w); err != nil {
 		return false, u.c.typed("read "+u.name, u.name, "", err)
 	}
-	return strings.Contains(v.String(), nonce) || strings.Contains(w.String(), nonce), nil
+	return mentions(v, nonce) || mentions(w, nonce), nil
+}
+
+// mentions reports whether a string in a value has the text in it.
+func mentions(value any, text string) bool {
+	in := func(v any) bool { return mentions(v, text) }
+	switch v := value.(type) {
+	case string:
+		return strings.Contains(v, text)
+	case []string:
+		return slices.ContainsFunc(v, func(s string) bool { return strings.Contains(s, text) })
+	case []any:
+		return slices.ContainsFunc(v, in)
+	case dbus.Variant:
+		return in(v.Value())
+	}
+	return false
 }
 
 // Kill sends a signal to processes of the unit. The error is a

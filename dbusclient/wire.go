@@ -3,28 +3,28 @@ package dbusclient
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/godbus/dbus/v5"
 	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/dbusclient/dbus"
 )
 
-// wire is one D-Bus connection. Messages are encoded by godbus, which also
-// decodes those that come seldom; how they travel is our own: what is sent goes out together when the first
-// answer is awaited, and many messages come in by one read. godbus's own
-// connection needs a system call for each part of each message, which in a
-// program that lives ten milliseconds was a tenth of them.
+// wire is one D-Bus connection. What is sent goes out together when the first
+// answer is awaited, and many messages come in by one read: a connection that
+// needs a system call for each part of each message, as a general library's
+// does, made a tenth of those of a program that lives ten milliseconds.
 type wire struct {
 	conn *net.UnixConn
 	// deliver takes every signal, in order, on the goroutine that reads: it
 	// must not wait.
-	deliver func(iface, member string, s *dbus.Signal)
+	deliver func(*dbus.Message)
 	// done is closed when the connection has ended; err then says why.
 	done chan struct{}
 	// buf holds what was read and not consumed. It is the reader's own.
@@ -33,33 +33,27 @@ type wire struct {
 	mu     sync.Mutex
 	serial uint32
 	out    []byte
-	waits  map[uint32]chan<- *message
+	waits  map[uint32]chan<- *dbus.Message
 	// room tells that there are fewer waits, or that the connection has ended.
 	room *sync.Cond
 	err  error
 }
 
 const (
-	// maxMessage is the specification's bound of a message in bytes ("Message
-	// Format").
-	maxMessage = 1 << 27
 	// maxWaits is how many replies are awaited at once. A bus refuses more than
 	// 128 of one connection (dbus-daemon(1), max_replies_per_connection), and
 	// those that were given up count until they come.
 	maxWaits = 96
 	// firstRead is how much room a read has at first; it grows with messages.
 	firstRead = 16 << 10
-	// fixedHeader is the part of the header that tells the message's length.
-	fixedHeader = 16
 )
 
 var errClosed = errors.New("the connection is closed")
 
 // dialWire connects to a unix socket and authenticates as uid. It waits for
 // the other side's consent only when an answer is awaited: see start.
-func dialWire(ctx context.Context, path string, uid int, deliver func(iface, member string, s *dbus.Signal)) (*wire, error) {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", path)
+func dialWire(path string, uid int, deliver func(*dbus.Message)) (*wire, error) {
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		var op *net.OpError
 		if errors.As(err, &op) {
@@ -68,8 +62,8 @@ func dialWire(ctx context.Context, path string, uid int, deliver func(iface, mem
 		return nil, err
 	}
 	w := &wire{
-		conn: c.(*net.UnixConn), deliver: deliver, done: make(chan struct{}),
-		waits: map[uint32]chan<- *message{}, buf: make([]byte, 0, firstRead),
+		conn: c, deliver: deliver, done: make(chan struct{}),
+		waits: map[uint32]chan<- *dbus.Message{}, buf: make([]byte, 0, firstRead),
 		// All of it in one piece, as sd-bus does ("Authentication Protocol"):
 		// what follows BEGIN are messages, whether or not OK was read yet.
 		out: fmt.Appendf(make([]byte, 0, 4<<10), "\x00AUTH EXTERNAL %x\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n", fmt.Append(nil, uid)),
@@ -142,7 +136,7 @@ func (w *wire) consume(n int) {
 
 func (w *wire) read() {
 	for {
-		n, err := frame(w.buf)
+		n, err := dbus.Frame(w.buf)
 		if err == nil && n > 0 {
 			err = w.receive(w.buf[:n])
 			w.consume(n)
@@ -156,46 +150,18 @@ func (w *wire) read() {
 	}
 }
 
-// frame is the length of the message that b begins with; 0 while it is not
-// all there.
-func frame(b []byte) (int, error) {
-	if len(b) < fixedHeader {
-		return 0, nil
-	}
-	var order binary.ByteOrder
-	switch b[0] {
-	case 'l':
-		order = binary.LittleEndian
-	case 'B':
-		order = binary.BigEndian
-	default:
-		return 0, fmt.Errorf("a message begins with byte %#x", b[0])
-	}
-	body, fields := uint64(order.Uint32(b[4:])), uint64(order.Uint32(b[12:]))
-	n := fixedHeader + (fields+7)&^7 + body
-	if n > maxMessage {
-		return 0, fmt.Errorf("a message of %d bytes came: at most %d are allowed", n, maxMessage)
-	}
-	if uint64(len(b)) < n {
-		return 0, nil
-	}
-	return int(n), nil
-}
-
 func (w *wire) receive(b []byte) error {
-	m, err := decode(b)
+	m, err := dbus.Decode(b, told)
 	if err != nil {
 		return err
 	}
-	switch m.kind {
-	case dbus.TypeSignal:
-		w.deliver(m.iface, m.member, &dbus.Signal{
-			Sender: m.sender, Path: dbus.ObjectPath(m.path), Name: m.iface + "." + m.member, Body: m.body,
-		})
-	case dbus.TypeMethodReply, dbus.TypeError:
+	switch m.Kind {
+	case dbus.Signal:
+		w.deliver(m)
+	case dbus.Reply, dbus.Fault:
 		w.mu.Lock()
-		ch := w.waits[m.serial]
-		delete(w.waits, m.serial)
+		ch := w.waits[m.ReplySerial]
+		delete(w.waits, m.ReplySerial)
 		w.room.Signal()
 		w.mu.Unlock()
 		if ch != nil {
@@ -206,34 +172,16 @@ func (w *wire) receive(b []byte) error {
 }
 
 // call puts a method call into the buffer of what is to be sent and returns
-// where its reply will come; nil wants none. fds is how many descriptors are
-// among the arguments, which godbus tells too late. The error is a message that
-// cannot be encoded, or the connection's end.
-func (w *wire) call(dest string, path dbus.ObjectPath, method string, fds int, reply chan<- *message, args ...any) (uint32, error) {
-	i := len(method) - 1
-	for i > 0 && method[i] != '.' {
-		i--
-	}
+// where its reply will come; nil wants none. The error is a message that cannot
+// be encoded, or the connection's end.
+func (w *wire) call(dest string, path dbus.ObjectPath, method string, reply chan<- *dbus.Message, args ...any) (uint32, error) {
+	i := strings.LastIndexByte(method, '.')
 	m := dbus.Message{
-		Type: dbus.TypeMethodCall, Flags: dbus.FlagNoAutoStart, Body: args,
-		Headers: map[dbus.HeaderField]dbus.Variant{
-			dbus.FieldPath: dbus.MakeVariant(path), dbus.FieldMember: dbus.MakeVariant(method[i+1:]),
-			dbus.FieldInterface: dbus.MakeVariant(method[:i]), dbus.FieldDestination: dbus.MakeVariant(dest),
-		},
+		Kind: dbus.Call, Flags: dbus.NoAutoStart, Destination: dest, Path: path,
+		Interface: method[:i], Member: method[i+1:], Body: args,
 	}
 	if reply == nil {
-		m.Flags |= dbus.FlagNoReplyExpected
-	}
-	if len(args) > 0 {
-		m.Headers[dbus.FieldSignature] = dbus.MakeVariant(dbus.SignatureOf(args...))
-	}
-	if fds > 0 {
-		m.Headers[dbus.FieldUnixFDs] = dbus.MakeVariant(uint32(fds))
-	}
-	var b bytes.Buffer
-	sent, err := m.EncodeToWithFDs(&b, binary.LittleEndian)
-	if err != nil {
-		return 0, err
+		m.Flags |= dbus.NoReplyExpected
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -246,23 +194,29 @@ func (w *wire) call(dest string, path dbus.ObjectPath, method string, fds int, r
 	if w.err != nil {
 		return 0, w.err
 	}
+	m.Serial = w.serial + 1
+	before := len(w.out)
+	out, fds, err := m.Append(w.out)
+	if err != nil {
+		return 0, err
+	}
 	w.serial++
-	binary.LittleEndian.PutUint32(b.Bytes()[8:], w.serial)
 	if reply != nil {
 		w.waits[w.serial] = reply
 	}
-	if fds == 0 {
-		w.out = append(w.out, b.Bytes()...)
+	w.out = out
+	if len(fds) == 0 {
 		return w.serial, nil
 	}
 	// Descriptors travel with a byte of their own message and no other's.
+	own := out[before:]
+	w.out = out[:before]
 	if err := w.flushLocked(); err != nil {
 		return 0, err
 	}
-	oob := unix.UnixRights(sent...)
-	n, _, err := w.conn.WriteMsgUnix(b.Bytes(), oob, nil)
-	if err == nil && n < b.Len() {
-		_, err = w.conn.Write(b.Bytes()[n:])
+	n, _, err := w.conn.WriteMsgUnix(own, unix.UnixRights(fds...), nil)
+	if err == nil && n < len(own) {
+		_, err = w.conn.Write(own[n:])
 	}
 	runtime.KeepAlive(args)
 	return w.serial, err
@@ -304,7 +258,7 @@ func (w *wire) end(err error) {
 	if w.err != nil {
 		return
 	}
-	w.err, w.waits = err, map[uint32]chan<- *message{}
+	w.err, w.waits = err, map[uint32]chan<- *dbus.Message{}
 	w.room.Broadcast()
 	_ = w.conn.Close()
 	close(w.done)

@@ -1,15 +1,15 @@
 package property_test
 
 import (
-	"encoding/binary"
+	"bytes"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/godbus/dbus/v5"
+	godbus "github.com/godbus/dbus/v5"
 
+	"github.com/unitward/unitward/dbusclient/dbus"
 	"github.com/unitward/unitward/dbusclient/property"
 )
 
@@ -44,21 +44,17 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("Convert(%q) made nothing", assignment)
 		}
 		for _, p := range ps {
-			if sig := p.Value.Signature().String(); !slices.Contains(property.Signatures(name), sig) {
+			if sig := string(p.Value.Signature()); !slices.Contains(property.Signatures(name), sig) {
 				t.Fatalf("Convert(%q): %s is %s, the table says %v", assignment, p.Name, sig, property.Signatures(name))
 			}
 		}
-		m := &dbus.Message{
-			Type: dbus.TypeMethodCall,
-			Headers: map[dbus.HeaderField]dbus.Variant{
-				dbus.FieldPath:      dbus.MakeVariant(dbus.ObjectPath("/")),
-				dbus.FieldMember:    dbus.MakeVariant("M"),
-				dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf(ps)),
-			},
-			Body: []any{ps},
-		}
-		if err := m.EncodeTo(io.Discard, binary.LittleEndian); err != nil {
+		m := &dbus.Message{Kind: dbus.Call, Serial: 1, Path: "/", Member: "M", Body: []any{ps}}
+		b, _, err := m.Append(nil)
+		if err != nil {
 			t.Fatalf("Convert(%q) cannot be sent: %v", assignment, err)
+		}
+		if _, err := godbus.DecodeMessage(bytes.NewReader(b)); err != nil {
+			t.Fatalf("Convert(%q) cannot be read by another: %v", assignment, err)
 		}
 	})
 }

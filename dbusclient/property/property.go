@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/godbus/dbus/v5"
+	"github.com/unitward/unitward/dbusclient/dbus"
 )
 
 // Property is one element of StartTransientUnit's a(sv). The two fields and

@@ -7,14 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/godbus/dbus/v5"
-
+	"github.com/unitward/unitward/dbusclient/dbus"
 	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
 )
 
 func TestSignature(t *testing.T) {
-	if got := dbus.SignatureOf([]property.Property{}); got.String() != "a(sv)" {
+	if got, err := dbus.SignatureOf([]property.Property{}); got != "a(sv)" || err != nil {
 		t.Errorf("[]Property is %s on the bus", got)
 	}
 }

@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/godbus/dbus/v5"
+	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/unitward/unitward/dbusclient/property"
 )
 
 // pair is the same unit made twice: 0 by us, 1 by systemd-run.
@@ -24,8 +26,8 @@ type pair struct {
 }
 
 type rig struct {
-	conn    *dbus.Conn
-	manager dbus.BusObject
+	conn    *godbus.Conn
+	manager godbus.BusObject
 	mode    string
 	version int
 	pairs   []*pair
@@ -43,7 +45,7 @@ func newRig(t *testing.T) *rig {
 	if os.Geteuid() != 0 {
 		address, mode = os.Getenv("DBUS_SESSION_BUS_ADDRESS"), "--user"
 	}
-	conn, err := dbus.Connect(address)
+	conn, err := godbus.Connect(address)
 	if err != nil {
 		t.Fatalf("cannot connect to %s: %v", address, err)
 	}
@@ -96,7 +98,7 @@ func (r *rig) settle(t *testing.T) {
 		var jobs []struct {
 			ID                uint32
 			Unit, Type, State string
-			Job, Path         dbus.ObjectPath
+			Job, Path         godbus.ObjectPath
 		}
 		if err := r.manager.Call("org.freedesktop.systemd1.Manager.ListJobs", 0).Store(&jobs); err != nil {
 			t.Errorf("cannot list the jobs: %v", err)
@@ -122,6 +124,20 @@ func (r *rig) call(method string, args ...any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	return r.manager.CallWithContext(ctx, "org.freedesktop.systemd1.Manager."+method, 0, args...).Err
+}
+
+// theirs are properties as godbus sends them.
+type theirs struct {
+	Name  string
+	Value godbus.Variant
+}
+
+func sendable(ps []property.Property) []theirs {
+	all := []theirs{}
+	for _, p := range ps {
+		all = append(all, theirs{p.Name, godbus.MakeVariantWithSignature(p.Value.Value(), godbus.ParseSignatureMust(string(p.Value.Signature())))})
+	}
+	return all
 }
 
 func (r *rig) name(n int, which string) string {

@@ -9,8 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/godbus/dbus/v5"
-
+	"github.com/unitward/unitward/dbusclient/dbus"
 	"github.com/unitward/unitward/dbusclient/property"
 )
 
@@ -65,9 +64,9 @@ func (r *rig) start(t *testing.T, rc rigCase, n int) *pair {
 	}
 	type aux struct {
 		Name  string
-		Props []property.Property
+		Props []theirs
 	}
-	p.err[0] = r.call("StartTransientUnit", p.unit[0], "fail", props, []aux{})
+	p.err[0] = r.call("StartTransientUnit", p.unit[0], "fail", sendable(props), []aux{})
 	run := exec.Command("systemd-run", append(cmd, "/bin/true")...)
 	if out, err := run.CombinedOutput(); err != nil {
 		p.err[1] = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
