@@ -1,5 +1,10 @@
 //go:build !docs
 
+// How many processors a cgroup grants is of no use to one thread after another,
+// and to find that out takes a fiftieth of a short job (see main).
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
+
 // unitward starts jobs as systemd transient units and proves when a job, all
 // of it, has ended.
 package main
@@ -17,6 +22,7 @@ func main() {
 	// One thing happens after another here. More processors would only have
 	// threads look for work, which costs a twentieth of a short job.
 	runtime.GOMAXPROCS(1)
+	deepen()
 	os.Exit(enter(os.Args))
 }
 

@@ -115,6 +115,7 @@ func (s *signals) attend(j *launch.Job, spec *unit.Spec, tty *console) (unit.Rep
 	ended := make(chan result, 1)
 	begin := func(do func(context.Context) (unit.Report, error)) {
 		go func() {
+			deepen()
 			rep, err := do(ctx)
 			ended <- result{rep, err}
 		}()
