@@ -61,36 +61,7 @@ func Children(pid int) ([]Process, error) {
 // Signal sends a signal to the process, and never to a later one of its
 // number. The error is unix.ESRCH when it is gone, and unix.EPERM when it is
 // another user's.
-func (p Process) Signal(sig unix.Signal) error {
-	fd, err := unix.PidfdOpen(p.PID, 0)
-	missing := errors.Is(err, unix.ENOSYS) // Linux 5.3 has it
-	switch {
-	case err == nil:
-		defer unix.Close(fd)
-	case errors.Is(err, unix.EINVAL):
-		err = unix.ESRCH // a thread has its number
-		fallthrough
-	case !missing:
-		return fmt.Errorf("cannot signal process %d: %w", p.PID, err)
-	}
-	// The descriptor holds whatever has the number now. If that is the one, it
-	// stays so.
-	start, err := StartTime(p.PID)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH), err == nil && start != p.StartTime:
-		err = unix.ESRCH
-	case err != nil:
-		return err
-	case missing:
-		err = unix.Kill(p.PID, sig)
-	default:
-		err = unix.PidfdSendSignal(fd, sig, nil, 0)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot signal process %d: %w", p.PID, err)
-	}
-	return nil
-}
+func (p Process) Signal(sig unix.Signal) error { return p.send(sig, nil) }
 
 // childrenOf lists the children of all threads of a process.
 func childrenOf(pid int) ([]int, error) {

@@ -110,6 +110,8 @@ type orders struct {
 	mainEnded, childless, ending, torn bool
 	struck, spared, quiet, reports     int
 
+	due int64 // when everything is to end, by CLOCK_MONOTONIC in nanoseconds; 0 is never
+
 	record record
 	line   [128]byte
 	filled uintptr

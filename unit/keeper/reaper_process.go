@@ -9,6 +9,7 @@ import (
 
 const (
 	sigChld = sigset(1) << (unix.SIGCHLD - 1)
+	sigDue  = sigset(1) << (endLater - 1)
 
 	lastSignal = 64
 
@@ -38,7 +39,7 @@ func reap(o *orders) {
 			removeCgroup(o)
 			exit(0)
 		}
-		if o.finishes && o.mainEnded && o.fds[slotControl] < 0 {
+		if o.finishes && o.mainEnded && o.fds[slotControl] < 0 || o.due != 0 && uptime(o) >= o.due {
 			o.ending = true
 		}
 		if o.ending {
@@ -75,7 +76,7 @@ func settle(o *orders) {
 	}
 	o.mask = sigChld
 	if !o.deaf {
-		o.mask |= sigTerm
+		o.mask |= sigTerm | sigDue
 	}
 	fd, _, errno := syscall.RawSyscall6(unix.SYS_SIGNALFD4, ^uintptr(0), uintptr(unsafe.Pointer(&o.mask)), sigsetSize, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK, 0, 0)
 	if errno != 0 {
@@ -254,7 +255,8 @@ func collect(o *orders) {
 	}
 }
 
-// heed waits for a child's end, SIGTERM, a word of the keeper or its end.
+// heed waits for a child's end, SIGTERM, the time of an end that was asked for,
+// a word of the keeper or its end.
 //
 //go:nosplit
 //go:norace
@@ -266,6 +268,10 @@ func heed(o *orders) {
 			o.now.Nsec = longTick
 		}
 		o.quiet++
+		most = uintptr(unsafe.Pointer(&o.now))
+	} else if o.due != 0 {
+		left := max(o.due-uptime(o), 0)
+		o.now = unix.Timespec{Sec: left / 1e9, Nsec: left % 1e9}
 		most = uintptr(unsafe.Pointer(&o.now))
 	}
 	o.poll[0] = unix.PollFd{Fd: o.sigfd, Events: unix.POLLIN}
@@ -279,8 +285,11 @@ func heed(o *orders) {
 		if errno == 0 {
 			for at := uintptr(0); at < n; at += unsafe.Sizeof(unix.SignalfdSiginfo{}) {
 				// The first field is the signal, in the order of this machine.
-				if o.buf[at&(4096-1)] == byte(unix.SIGTERM) {
+				switch o.buf[at&(4096-1)] {
+				case byte(unix.SIGTERM):
 					o.ending = true
+				case byte(endLater):
+					fallDue(o, at)
 				}
 			}
 		}
