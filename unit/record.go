@@ -58,6 +58,9 @@ type Record struct {
 	Left []string `json:"left,omitempty"`
 	// Stop is what was done to end it.
 	Stop Stop `json:"stop"`
+	// KillDue is when SIGKILL comes, of a stop that its caller has left to the
+	// manager or the reaper; nil where it has left none.
+	KillDue *time.Time `json:"kill_due,omitempty"`
 	// Sealed is the final report; nil until the job is confirmed. The
 	// evidence behind it may be gone by the time it is read.
 	Sealed *Report `json:"sealed,omitempty"`

@@ -22,6 +22,9 @@ type ownerStop struct {
 	// Stopped are the jobs whose end is proven, also those that had ended by
 	// themselves.
 	Stopped []string `json:"stopped"`
+	// Asked are those that are to end, of which nobody waits for the end; nil
+	// where it is waited for.
+	Asked []string `json:"asked,omitempty"`
 	// Unconfirmed are the others.
 	Unconfirmed []unconfirmed `json:"unconfirmed"`
 	Confirmed   bool          `json:"confirmed"`
@@ -36,7 +39,7 @@ type unconfirmed struct {
 
 // stopOwner ends every job of an owner, several at a time. What cannot be
 // proven of one is no reason to leave another.
-func (a *app) stopOwner(owner string, asked *time.Duration) error {
+func (a *app) stopOwner(owner string, grace *time.Duration, noWait bool) error {
 	ctx := context.Background()
 	l, err := a.launcher()
 	if err != nil {
@@ -54,7 +57,7 @@ func (a *app) stopOwner(owner string, asked *time.Duration) error {
 	for range min(stopsAtATime, len(names)) {
 		stopping.Go(func() {
 			for i := range next {
-				reports[i], results[i] = stopOwned(ctx, l, names[i], owner, asked)
+				reports[i], results[i] = stopOwned(ctx, l, names[i], owner, grace, noWait)
 			}
 		})
 	}
@@ -69,11 +72,13 @@ func (a *app) stopOwner(owner string, asked *time.Duration) error {
 		case r.Name == "": // it went, or became another's, meanwhile
 		case reports[i].Confirmed:
 			all.Stopped = append(all.Stopped, r.Name)
+		case noWait && asked(reports[i]) && r.Error == nil:
+			all.Asked = append(all.Asked, r.Name)
 		default:
 			all.Unconfirmed = append(all.Unconfirmed, r)
 		}
 	}
-	all.Confirmed = len(all.Unconfirmed) == 0
+	all.Confirmed = len(all.Unconfirmed) == 0 && len(all.Asked) == 0
 	return a.tellOwnerStop(&all, reports)
 }
 
@@ -107,7 +112,7 @@ func owned(ctx context.Context, l *launch.Launcher, owner string) (names []strin
 
 // stopOwned ends one job of an owner. The result has no name where there is
 // none of the owner's any more.
-func stopOwned(ctx context.Context, l *launch.Launcher, name, owner string, asked *time.Duration) (unit.Report, unconfirmed) {
+func stopOwned(ctx context.Context, l *launch.Launcher, name, owner string, asked *time.Duration, noWait bool) (unit.Report, unconfirmed) {
 	failed := func(err error) unconfirmed {
 		body := objectOf(err).Error
 		return unconfirmed{Name: name, Error: &body}
@@ -124,11 +129,16 @@ func stopOwned(ctx context.Context, l *launch.Launcher, name, owner string, aske
 	if j.Record().Owner != owner {
 		return unit.Report{}, unconfirmed{}
 	}
-	grace := j.Record().Grace
-	if asked != nil {
-		grace = *asked
+	var rep unit.Report
+	if noWait {
+		rep, err = j.Entrust(ctx, asked)
+	} else {
+		grace := j.Record().Grace
+		if asked != nil {
+			grace = *asked
+		}
+		rep, err = j.Stop(ctx, grace)
 	}
-	rep, err := j.Stop(ctx, grace)
 	result := unconfirmed{Name: name}
 	if err != nil {
 		result = failed(err)
@@ -148,7 +158,7 @@ func (a *app) tellOwnerStop(all *ownerStop, reports []unit.Report) error {
 	} else if err := a.printOwnerStop(all, reports); err != nil {
 		return err
 	}
-	if !all.Confirmed {
+	if len(all.Unconfirmed) > 0 {
 		return &statusError{exitUnconfirmed}
 	}
 	return nil
@@ -160,6 +170,14 @@ func (a *app) printOwnerStop(all *ownerStop, reports []unit.Report) error {
 			continue
 		}
 		if err := a.printStop(rep, false); err != nil {
+			return err
+		}
+	}
+	for _, name := range all.Asked {
+		if a.quiet {
+			break
+		}
+		if _, err := fmt.Fprintf(a.Out, "%s: asked to stop\n", name); err != nil {
 			return err
 		}
 	}
@@ -178,7 +196,7 @@ func (a *app) printOwnerStop(all *ownerStop, reports []unit.Report) error {
 	}
 	if len(left) > 0 {
 		fmt.Fprintf(a.Err, "unitward: cannot confirm the end of %d of %d jobs of owner %s: %s\n",
-			len(left), len(left)+len(all.Stopped), quote(all.Owner), strings.Join(left, " "))
+			len(left), len(left)+len(all.Stopped)+len(all.Asked), quote(all.Owner), strings.Join(left, " "))
 	}
 	return nil
 }

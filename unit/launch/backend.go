@@ -32,6 +32,10 @@ type backend interface {
 	actable(op string, lk look) error
 	// terminate sends a signal to all of the job, and wakes what is stopped.
 	terminate(ctx context.Context, signal int, grace time.Duration) (detail string, err error)
+	// entrustable says when who is there besides this process will send SIGKILL, if
+	// asked to do so after grace; entrust asks, before terminate sends its signal.
+	entrustable(grace time.Duration) (time.Duration, error)
+	entrust(grace time.Duration) error
 	// kill ends every process of the job, whatever its user. It does not wait
 	// for the proof.
 	kill(ctx context.Context, lk look) (detail string)

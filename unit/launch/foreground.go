@@ -104,7 +104,11 @@ func (k *kept) others(ctx context.Context) (unit.Report, error) {
 	if err != nil || rec.Stop.RequestedAt == nil {
 		return unit.Report{}, err
 	}
-	waited, cancel := context.WithDeadline(ctx, due(*rec.Stop.RequestedAt, rec.Grace).Add(killWait))
+	last := due(*rec.Stop.RequestedAt, rec.Grace)
+	if rec.KillDue != nil && rec.KillDue.After(last) {
+		last = *rec.KillDue
+	}
+	waited, cancel := context.WithDeadline(ctx, last.Add(killWait))
 	defer cancel()
 	rep, err := k.j.Wait(waited, FactSettled)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {

@@ -286,7 +286,7 @@ func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 		if (kept || j.rec.Stop.By == nil) && rec.Stop.By != nil || rec.Stop.RequestedAt != nil && j.rec.Stop.RequestedAt == nil {
 			// Another process ended the job, or helped to, while this one
 			// watched.
-			j.rec.Stop = rec.Stop
+			j.rec.Stop, j.rec.KillDue = rec.Stop, rec.KillDue
 			j.noteSteps(lk)
 			rep = j.report(lk)
 		}

@@ -92,7 +92,7 @@ func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look)
 		if o.Kept, _ = u.j.kept(); o.Kept == nil && !o.KilledAll && (o.Recorded != nil || o.Unit.ExecMainCode != 0) {
 			// Another process may have ended it.
 			if now, err := u.j.entry.Record(); err == nil {
-				o.KilledAll = now.KilledAll
+				o.KilledAll = killedAll(now, o)
 			}
 		}
 	}

@@ -270,6 +270,7 @@ func (j *Job) noteSteps(lk look) {
 	if j.held != nil && j.rec.Stop.By == nil {
 		j.held.noteSteps(lk)
 	}
+	j.noteEntrusted(lk)
 	if j.rec.Stop.RequestedAt == nil && j.rec.OwnerEnded(lk.o, lk.v) {
 		by := byOwner
 		j.rec.Stop.By = &by

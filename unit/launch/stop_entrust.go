@@ -1,0 +1,168 @@
+package launch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/verify"
+)
+
+// EntrustError says that a stop cannot go on without its caller. Nothing was
+// done to the job.
+type EntrustError struct {
+	Name string
+	// Why says who there is, and what is wrong with it.
+	Why string
+}
+
+func (e *EntrustError) Error() string {
+	return fmt.Sprintf("cannot stop job %s without waiting: %s", e.Name, e.Why)
+}
+
+// Hint proposes the way out.
+func (e *EntrustError) Hint() []string {
+	return []string{"stop it and wait with: unitward stop " + e.Name}
+}
+
+// Entrust is Stop without the wait: it writes the stop down, sends the job its
+// kill signal, leaves the SIGKILL after the grace to who is there also when this
+// process is not, and returns. That is the manager for a service, whose grace it
+// was told at the start, and else the job's reaper. A nil grace is the job's own;
+// after a grace of zero SIGKILL is sent before it returns. The report is of before
+// the end: a later Look or Wait proves that.
+//
+// The errors are those of Stop, and *EntrustError where nobody is there to go on,
+// or a manager to keep to another grace.
+func (j *Job) Entrust(ctx context.Context, grace *time.Duration) (unit.Report, error) {
+	if err := j.started(ctx); err != nil {
+		return j.report(j.last), err
+	}
+	rep, err := j.look(ctx, actWait)
+	if err != nil || rep.State == unit.StateSettled || j.last.over() {
+		return rep, err
+	}
+	var ended *unit.EndedError
+	switch err := j.actable("stop"); {
+	case errors.As(err, &ended) && j.last.o.Cgroup.State != verify.CgroupPopulated && !j.last.o.KeeperGone:
+		return j.told(ctx, rep, err)
+	case errors.As(err, &ended) && j.last.o.Cgroup.State == verify.CgroupPopulated:
+		return rep, &EntrustError{j.rec.Name, "its manager has lost the unit, and processes are left in its cgroup"}
+	case err != nil:
+		return rep, err
+	}
+	wait := j.rec.Grace
+	if grace != nil {
+		wait = *grace
+	}
+	carries := wait
+	if wait > 0 {
+		if carries, err = j.held.entrustable(wait); err != nil {
+			return rep, err
+		}
+	}
+	unsaved := j.begin(byStop)
+	if j.rec.Sealed != nil {
+		return *j.rec.Sealed, nil // it ended meanwhile, by itself
+	}
+	if wait == 0 {
+		j.killingAll()
+		unsaved = cmp.Or(unsaved, j.step("KILL", j.held.kill(ctx, j.last)))
+		return j.report(j.last), unsaved
+	}
+	due := now().Add(carries)
+	unsaved = cmp.Or(unsaved, j.note(func(rec *unit.Record) {
+		if rec.KillDue == nil || due.Before(*rec.KillDue) {
+			rec.KillDue = &due
+		}
+	}))
+	if err := j.held.entrust(wait); err != nil {
+		return rep, err
+	}
+	detail, err := j.held.terminate(ctx, j.killSignal(), wait)
+	if err != nil {
+		return rep, err
+	}
+	unsaved = cmp.Or(unsaved, j.step(verify.SignalName(j.killSignal()), detail))
+	return j.report(j.last), unsaved
+}
+
+// noteEntrusted adds to the steps the SIGKILL of a stop that its caller had left
+// to others, who write down nothing: a job that was still there when the grace was
+// over was ended by it.
+func (j *Job) noteEntrusted(lk look) {
+	due, stop := j.rec.KillDue, &j.rec.Stop
+	if n := len(stop.Steps); due == nil || n > 0 && stop.Steps[n-1].Action == "KILL" {
+		return
+	}
+	var ended time.Time
+	by := "by the manager"
+	switch o := lk.o; {
+	case o.Isolation != verify.IsolationService:
+		by = "by the reaper"
+		if o.Kept != nil {
+			ended = o.Kept.ChildlessAt
+		}
+	case !o.Unit.InactiveEnterAt.IsZero():
+		ended = o.Unit.InactiveEnterAt
+	case o.Recorded != nil:
+		ended = o.Recorded.At
+	}
+	if !ended.Before(*due) {
+		stop.Steps = append(stop.Steps, unit.Step{At: *due, Action: "KILL", Detail: by})
+	}
+}
+
+// killedAll is true when the manager has sent, or another process had sent,
+// SIGKILL to all of a job: what ends a tender after the grace of a stop is that.
+func killedAll(rec *unit.Record, o *verify.Observation) bool {
+	ended := o.Unit.MainExitAt
+	if ended.IsZero() && o.Recorded != nil {
+		ended = o.Recorded.At
+	}
+	return rec.KilledAll || rec.KillDue != nil && !ended.Before(*rec.KillDue)
+}
+
+// entrustable: a manager has the grace that it was told at the start.
+func (u *service) entrustable(grace time.Duration) (time.Duration, error) {
+	rec := u.j.rec
+	own := func(d time.Duration) time.Duration {
+		if rec.Recorder {
+			return max(d, minRecorderGrace)
+		}
+		return d
+	}
+	if own(grace) != own(rec.Grace) {
+		return 0, &EntrustError{rec.Name, fmt.Sprintf("its manager was told a grace of %v at the start, and can be told no other", rec.Grace)}
+	}
+	return own(grace), nil
+}
+
+// entrust: StopUnit starts the manager's clock.
+func (u *service) entrust(time.Duration) error { return nil }
+
+func (k *kept) entrustable(grace time.Duration) (time.Duration, error) {
+	if reaper := k.j.rec.Reaper; Ended(reaper) {
+		return 0, &EntrustError{k.j.rec.Name, fmt.Sprintf("the reaper %d that would go on with it has ended", reaper.PID)}
+	}
+	return min(grace, maxEntrusted), nil
+}
+
+// maxEntrusted is the longest time that a reaper takes (keeper.Process.EndLater).
+const maxEntrusted = math.MaxInt32 * time.Millisecond
+
+func (k *kept) entrust(grace time.Duration) error {
+	rec := k.j.rec
+	err := keeper.Process{PID: rec.Reaper.PID, StartTime: rec.Reaper.StartTime}.EndLater(grace)
+	if errors.Is(err, unix.ESRCH) {
+		return &EntrustError{rec.Name, fmt.Sprintf("the reaper %d that would go on with it has ended", rec.Reaper.PID)}
+	}
+	return err
+}
