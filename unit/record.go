@@ -21,13 +21,15 @@ type Record struct {
 	Owner   string   `json:"owner"`
 	// OwnerProcess is the process that the job ends with: of lifetime owner, or
 	// of lifetime call where its keeper is another process than the call.
-	OwnerProcess Process       `json:"owner_process,omitzero"`
-	Lifetime     Lifetime      `json:"lifetime"`
-	Leftovers    Leftovers     `json:"leftovers"`
-	Timeout      time.Duration `json:"timeout_ns"`
-	Grace        time.Duration `json:"grace_ns"`
-	KillSignal   int           `json:"kill_signal"`
-	Limits       []Limit       `json:"limits,omitempty"`
+	OwnerProcess Process `json:"owner_process,omitzero"`
+	// OwnerUnit is the unit that it ends with in place of a process.
+	OwnerUnit  OwnerUnit     `json:"owner_unit,omitzero"`
+	Lifetime   Lifetime      `json:"lifetime"`
+	Leftovers  Leftovers     `json:"leftovers"`
+	Timeout    time.Duration `json:"timeout_ns"`
+	Grace      time.Duration `json:"grace_ns"`
+	KillSignal int           `json:"kill_signal"`
+	Limits     []Limit       `json:"limits,omitempty"`
 
 	// Launcher is the process that starts the job; it completes the record.
 	Launcher Process `json:"launcher"`
@@ -71,6 +73,15 @@ type Process struct {
 	PID int `json:"pid"`
 	// StartTime is in clock ticks since boot (field 22 of proc_pid_stat(5)).
 	StartTime uint64 `json:"start_time"`
+}
+
+// OwnerUnit is a unit of a manager as it can be recognised later: it has ended when
+// its cgroup is gone, is another one, or has no process.
+type OwnerUnit struct {
+	Unit    string  `json:"unit"`
+	Manager Manager `json:"manager"`
+	Cgroup  string  `json:"cgroup"`
+	Inode   uint64  `json:"inode"`
 }
 
 // Report says what verdict v, reached by observation o, means for the job.

@@ -37,7 +37,8 @@ type Lifetime string
 const (
 	// LifetimeCall ends the job with the call that started it.
 	LifetimeCall Lifetime = "call"
-	// LifetimeOwner ends it with the process Spec.OwnerPID.
+	// LifetimeOwner ends it with the process Spec.OwnerPID, or with
+	// Spec.OwnerUnit.
 	LifetimeOwner Lifetime = "owner"
 	// LifetimeDetached lets it go on.
 	LifetimeDetached Lifetime = "detached"
@@ -159,6 +160,9 @@ type Spec struct {
 	Key string
 	// OwnerPID is the process whose end ends a job of LifetimeOwner.
 	OwnerPID int
+	// OwnerUnit is the unit of a manager, with its suffix, in place of OwnerPID: the
+	// job ends once that has no process left. Empty is none.
+	OwnerUnit string
 
 	// Limits are the resource limits of the unit as asked for.
 	Limits []LimitAsked

@@ -33,6 +33,7 @@ type jobOptions struct {
 	leftovers, lifetime           string
 	owner                         string
 	ownerPID                      wholeNumber
+	ownerUnit                     string
 	key, detachAfter              string
 	memoryMax, tasksMax, cpuQuota string
 	requireLimits                 bool
@@ -71,6 +72,7 @@ func (o *jobOptions) register(cmd *cobra.Command, lifetime unit.Lifetime, stdin 
 	f.StringVar(&o.lifetime, "lifetime", string(lifetime), "what ends the job when it does not end by itself: `call|owner|detached`")
 	f.StringVar(&o.owner, "owner", "", "label the job with its owner's `LABEL`")
 	f.Var(&o.ownerPID, "owner-pid", "with --lifetime owner: end the job when process `PID` ends")
+	f.StringVar(&o.ownerUnit, "owner-unit", "", "with --lifetime owner: end the job when `UNIT`, of any manager, has no process left")
 	f.StringVar(&o.key, "key", "", "return the job that was started with the same `KEY` instead, while it is not settled")
 	f.StringVar(&o.memoryMax, "memory-max", "", "limit the memory of the whole job to `BYTES`, such as 512M")
 	f.StringVar(&o.tasksMax, "tasks-max", "", "limit the number of tasks of the whole job to `N`")
@@ -102,7 +104,7 @@ func (o *jobOptions) spec(cmd *cobra.Command, caller keeper.Caller, command []st
 	}
 	s := &unit.Spec{
 		Command: command, Umask: caller.Umask, Rlimits: caller.Rlimits, Description: o.description,
-		Properties: o.properties, UID: o.uid, GID: o.gid, Owner: o.owner, OwnerPID: o.ownerPID.n, Key: o.key, RequireLimits: o.requireLimits,
+		Properties: o.properties, UID: o.uid, GID: o.gid, Owner: o.owner, OwnerPID: o.ownerPID.n, OwnerUnit: o.ownerUnit, Key: o.key, RequireLimits: o.requireLimits,
 	}
 	for _, step := range []func(*unit.Spec) error{o.place, o.times, o.policies, o.manage, o.limits, o.environment, o.expand, o.priority} {
 		if err := step(s); err != nil {
@@ -236,11 +238,24 @@ func (o *jobOptions) policies(s *unit.Spec) (err error) {
 			return usage("cannot use --%s %s: one of %s is expected", c.option, quote(c.value), strings.Join(c.allowed, ", "))
 		}
 	}
-	if s.Lifetime == unit.LifetimeOwner && o.ownerPID.n <= 0 {
-		return &usageError{"cannot use --lifetime owner: no owner was named", "name its process with --owner-pid"}
-	}
-	if s.Lifetime != unit.LifetimeOwner && o.ownerPID.n != 0 {
+	return o.ownedBy(s.Lifetime)
+}
+
+// ownedBy checks what a job is to end with.
+func (o *jobOptions) ownedBy(lifetime unit.Lifetime) error {
+	owned, pid, name := lifetime == unit.LifetimeOwner, o.ownerPID.n != 0, o.ownerUnit != ""
+	switch {
+	case pid && name:
+		return usage("cannot use --owner-pid and --owner-unit together")
+	case owned && !name && o.ownerPID.n <= 0:
+		return &usageError{"cannot use --lifetime owner: no owner was named", "name its process with --owner-pid, or its unit with --owner-unit"}
+	case !owned && pid:
 		return &usageError{"cannot use --owner-pid: the job's lifetime is " + o.lifetime, "add --lifetime owner"}
+	case !owned && name:
+		return &usageError{"cannot use --owner-unit: the job's lifetime is " + o.lifetime, "add --lifetime owner"}
+	}
+	if name && !unit.IsOwnerUnit(o.ownerUnit) {
+		return usage("cannot use --owner-unit %s: the name of a unit, such as user@1000.service or session-2.scope, is expected", quote(o.ownerUnit))
 	}
 	return nil
 }

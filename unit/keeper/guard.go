@@ -59,6 +59,22 @@ func GuardProcess(pid int) (*Guard, error) {
 	return cloneGuard(fd, false)
 }
 
+// GuardCgroup starts a guard that ends when a cgroup has no process left or is gone.
+// events is the path of its cgroup.events file. Like one of GuardProcess it
+// outlives its maker.
+func GuardCgroup(events string) (*Guard, error) {
+	g, err := GuardSelf()
+	if err != nil {
+		return nil, err
+	}
+	if err := g.Keep(events); err != nil {
+		_ = g.Close()
+		return nil, err
+	}
+	g.pipe = nil
+	return g, nil
+}
+
 // Keep tells a guard of GuardSelf to outlive this process, and to end when a
 // cgroup has no process left or is gone. events is the path of its
 // cgroup.events file.

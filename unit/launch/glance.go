@@ -140,7 +140,7 @@ func (j *Job) seenRunning() (unit.Report, bool) {
 // gone.
 func Orphan(rec *unit.Record) bool {
 	if rec.Lifetime == unit.LifetimeOwner {
-		return Ended(rec.OwnerProcess)
+		return OwnerGone(rec)
 	}
 	return Ended(rec.Launcher)
 }

@@ -252,7 +252,7 @@ func (j *Job) attendAlone() error {
 	by := bySignal
 	watched, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if j.rec.OwnerProcess.PID != 0 {
+	if j.rec.OwnerProcess.PID != 0 || j.rec.OwnerUnit.Unit != "" {
 		stop := j.watchOwner(watched, cancel)
 		defer stop()
 	}
@@ -284,10 +284,16 @@ func (j *Job) watchOwner(ctx context.Context, end func()) (stop func()) {
 			_ = k.reaper.Stay() // it fails where nothing is left to stay with
 		}
 	}
-	ended, unwatch, err := keeper.Watch(j.rec.OwnerProcess)
-	if err != nil {
-		judge() // it is gone already
-		return func() {}
+	var ended <-chan struct{}
+	var unwatch func()
+	if h := j.l.hierarchy(); j.rec.OwnerUnit.Unit != "" && h != nil {
+		ended, unwatch = watchUnit(ownerGroup(h, j.rec))
+	} else {
+		var err error
+		if ended, unwatch, err = keeper.Watch(j.rec.OwnerProcess); err != nil {
+			judge() // it is gone already
+			return func() {}
+		}
 	}
 	go func() {
 		select {

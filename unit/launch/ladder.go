@@ -101,7 +101,11 @@ func (j *Job) try(ctx context.Context, rung string, s *unit.Spec, io Stdio) erro
 		}
 	}
 	io.meanwhile()
-	if s.Lifetime == unit.LifetimeOwner && Ended(j.rec.OwnerProcess) {
+	switch {
+	case s.Lifetime != unit.LifetimeOwner || !OwnerGone(j.rec):
+	case s.OwnerUnit != "":
+		return &OwnerUnitError{s.OwnerUnit, "it has just ended"}
+	default:
 		return fmt.Errorf("cannot start %s: its owner, process %d, is not there", j.rec.Name, s.OwnerPID)
 	}
 	outlives := s.DetachAfter > 0 || s.Leftovers == unit.LeftoversKeep && s.Output == unit.OutputCapture

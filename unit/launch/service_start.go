@@ -148,7 +148,11 @@ func (u *service) watchLifetime(s *unit.Spec) (err error) {
 	case unit.LifetimeCall:
 		u.guard, err = keeper.GuardSelf()
 	case unit.LifetimeOwner:
-		u.guard, err = keeper.GuardProcess(s.OwnerPID)
+		if s.OwnerUnit != "" {
+			u.guard, err = u.guardUnit()
+		} else {
+			u.guard, err = keeper.GuardProcess(s.OwnerPID)
+		}
 	}
 	return err
 }

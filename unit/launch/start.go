@@ -108,6 +108,12 @@ func (l *Launcher) joined(ctx context.Context, name string) (*Job, error) {
 
 func (l *Launcher) start(ctx context.Context, s *unit.Spec, io Stdio, key *store.Key) (*Job, error) {
 	rec := l.record(s)
+	if s.OwnerUnit != "" {
+		var err error
+		if rec.OwnerUnit, err = l.ownerUnit(ctx, s); err != nil {
+			return nil, err
+		}
+	}
 	var gone *unit.Record
 	if s.Name != "" {
 		var err error
@@ -263,7 +269,7 @@ func (l *Launcher) owner(s *unit.Spec) unit.Process {
 	switch {
 	case s.Lifetime == unit.LifetimeCall && s.DetachAfter > 0:
 		return l.self
-	case s.Lifetime != unit.LifetimeOwner:
+	case s.Lifetime != unit.LifetimeOwner, s.OwnerUnit != "":
 		return unit.Process{}
 	}
 	p := unit.Process{PID: s.OwnerPID}

@@ -33,8 +33,8 @@ type exitRecord struct {
 
 // RecordExit writes down the exit that systemd hands to ExecStopPost= in the
 // environment (systemd.exec(5): $EXIT_CODE, $EXIT_STATUS, $SERVICE_RESULT,
-// $INVOCATION_ID), in the job directory dir. gone tells whether a process has
-// ended; it is asked for the owner of a job of lifetime owner. used is what the
+// $INVOCATION_ID), in the job directory dir. gone tells whether the owner
+// of a job of lifetime owner has ended. used is what the
 // unit used, as far as that is known.
 //
 // The recorder is found by its path when the job ends. After an upgrade that is
@@ -53,7 +53,7 @@ type exitRecord struct {
 // A recorder does without the record: an exit counts also where that cannot be
 // read. Where who tended the job has written down how it ended, that stands:
 // systemd speaks of who tended.
-func RecordExit(dir string, getenv func(string) string, gone func(unit.Process) bool, used unit.Usage, now time.Time) error {
+func RecordExit(dir string, getenv func(string) string, gone func(*unit.Record) bool, used unit.Usage, now time.Time) error {
 	e, err := OpenEntry(dir)
 	if err != nil {
 		return err
@@ -66,10 +66,10 @@ func RecordExit(dir string, getenv func(string) string, gone func(unit.Process) 
 }
 
 // RecordExit is the function of that name for an entry that is open.
-func (e *Entry) RecordExit(getenv func(string) string, gone func(unit.Process) bool, used unit.Usage, at time.Time) error {
+func (e *Entry) RecordExit(getenv func(string) string, gone func(*unit.Record) bool, used unit.Usage, at time.Time) error {
 	ownerGone := false
 	if rec, err := e.Record(); err == nil && rec.Lifetime == unit.LifetimeOwner { // else the exit counts all the same
-		ownerGone = gone(rec.OwnerProcess)
+		ownerGone = gone(rec)
 	}
 	return e.write(exitFile, &exitRecord{
 		Schema: exitSchema, InvocationID: getenv("INVOCATION_ID"), ExitCode: getenv("EXIT_CODE"),

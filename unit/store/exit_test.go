@@ -13,7 +13,7 @@ import (
 )
 
 // ended is a process table in which nobody but process 1 is left.
-func ended(p unit.Process) bool { return p.PID != 1 }
+func ended(rec *unit.Record) bool { return rec.OwnerProcess.PID != 1 }
 
 // The recorder sees whether the owner of its job is there.
 func TestRecordExitKnowsTheOwner(t *testing.T) {

@@ -1,0 +1,136 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/unitward/unitward/fallback/cgroup"
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/verify"
+)
+
+// OwnerUnitError says that a job cannot be bound to a unit. Nothing of it ran.
+type OwnerUnitError struct {
+	Unit string
+	Why  string
+}
+
+func (e *OwnerUnitError) Error() string {
+	return fmt.Sprintf("cannot end a job with unit %s: %s", e.Unit, e.Why)
+}
+
+// Hint proposes the way out.
+func (e *OwnerUnitError) Hint() []string {
+	return []string{"name a unit that has processes, or one of them with --owner-pid"}
+}
+
+// ownerUnit finds the unit that a job is to end with: of the job's own manager, or
+// else of the other one, as a session's scope is for jobs of a user's manager.
+//
+// It is recognised by its cgroup in every isolation. BindsTo= would do in some, but
+// it binds to units of the same manager alone, starts one that has just ended, and
+// delays the end of its own by the job's.
+func (l *Launcher) ownerUnit(ctx context.Context, s *unit.Spec) (unit.OwnerUnit, error) {
+	h := l.hierarchy()
+	if h == nil {
+		return unit.OwnerUnit{}, &OwnerUnitError{s.OwnerUnit, "nobody can see when it has no process left: " + cgroup.ErrNoHierarchy.Error()}
+	}
+	managers := []unit.Manager{unit.ManagerUser, unit.ManagerSystem}
+	if s.Manager == unit.ManagerSystem {
+		managers = []unit.Manager{unit.ManagerSystem, unit.ManagerUser}
+	}
+	var whys []string
+	for _, m := range managers {
+		asked, cancel := context.WithTimeout(ctx, actWait)
+		defer cancel()
+		c, err := l.client(asked, m)
+		if err != nil {
+			whys = append(whys, err.Error())
+			continue
+		}
+		path, err := c.CgroupOf(asked, s.OwnerUnit)
+		switch {
+		case err != nil:
+			whys = append(whys, err.Error())
+			continue
+		case path == "":
+			whys = append(whys, fmt.Sprintf("the %s manager knows no such unit that has processes", m))
+			continue
+		}
+		g, err := h.Lookup(path)
+		if err != nil {
+			whys = append(whys, err.Error())
+			continue
+		}
+		o := unit.OwnerUnit{Unit: s.OwnerUnit, Manager: m, Cgroup: path, Inode: g.Inode}
+		if state := g.Glance(); state.State != verify.CgroupPopulated {
+			whys = append(whys, fmt.Sprintf("there is no process in %s", path))
+			continue
+		}
+		return o, nil
+	}
+	return unit.OwnerUnit{}, &OwnerUnitError{s.OwnerUnit, strings.Join(whys, "; ")}
+}
+
+// OwnerGone reports whether what a job of lifetime owner was to end with has ended.
+func OwnerGone(rec *unit.Record) bool {
+	if rec.OwnerUnit.Unit == "" {
+		return Ended(rec.OwnerProcess)
+	}
+	h, err := cgroup.FindHierarchy()
+	return err == nil && over(ownerGroup(h, rec))
+}
+
+func ownerGroup(h *cgroup.Hierarchy, rec *unit.Record) *cgroup.Group {
+	return h.Recorded(rec.OwnerUnit.Cgroup, rec.OwnerUnit.Inode)
+}
+
+// over is true for a cgroup that is seen to have no process of its time.
+func over(g *cgroup.Group) bool {
+	switch g.Glance().State {
+	case verify.CgroupGone, verify.CgroupEmpty, verify.CgroupReplaced:
+		return true
+	}
+	return false
+}
+
+// watchUnit is keeper.Watch for a cgroup: ended is closed when it has no process
+// left, or by stop. It is looked at once in a tick where the kernel tells nothing.
+func watchUnit(g *cgroup.Group) (ended <-chan struct{}, stop func()) {
+	done, quit := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		var changed <-chan struct{}
+		if w, err := g.Watch(); err == nil {
+			defer w.Close()
+			changed = w.C
+		}
+		timer := time.NewTicker(tick)
+		defer timer.Stop()
+		for !over(g) {
+			select {
+			case <-quit:
+				return
+			case _, open := <-changed:
+				if !open {
+					changed = nil
+				}
+			case <-timer.C:
+			}
+		}
+	}()
+	return done, func() { close(quit) }
+}
+
+// guardUnit starts the guard of a service that ends with its owner's unit.
+func (u *service) guardUnit() (*keeper.Guard, error) {
+	g := ownerGroup(u.j.l.hierarchy(), u.j.rec)
+	events, err := g.EventsPath()
+	if err != nil {
+		return nil, err
+	}
+	return keeper.GuardCgroup(events)
+}
