@@ -136,7 +136,7 @@ func (m *matrix) run() {
 	for _, l := range lives {
 		n++
 		for _, p := range m.points(l, n) {
-			// The two ways of an end begin alike.
+			// The ways of an end begin alike.
 			if p.Phase == "start" && l.end != "settle" || !m.takes(l, p) {
 				continue
 			}

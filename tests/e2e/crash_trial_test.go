@@ -22,13 +22,13 @@ import (
 // life is what happens to a job: how it is begun, and how it comes to its end.
 type life struct {
 	verb string // run or start
-	end  string // settle: by itself; stop: it is told to
+	end  string // settle: by itself; stop: it is told to; entrust: so, and nobody waits
 }
 
 func (l life) String() string { return l.verb + ", " + l.end }
 
 // lives are all of them.
-var lives = []life{{"start", "settle"}, {"start", "stop"}, {"run", "settle"}, {"run", "stop"}}
+var lives = []life{{"start", "settle"}, {"start", "stop"}, {"start", "entrust"}, {"run", "settle"}, {"run", "stop"}}
 
 // crash is one life of one job in which something is killed at one point.
 type crash struct {
@@ -100,6 +100,11 @@ func (c *crash) run(at point, manager int) {
 		first, _ := c.x.find("point", "")
 		_ = syscall.Kill(first.PID, syscall.SIGTERM) // it may have ended
 		c.ended("run")
+	case c.end == "entrust":
+		c.x.spawn("stop", c.w.cmd("stop", "--no-wait", c.name))
+		c.ended("stop")
+		c.x.spawn("wait", c.w.cmd("wait", "--timeout", "5s", c.name))
+		c.ended("wait")
 	case c.end == "stop":
 		c.x.spawn("stop", c.w.cmd("stop", "--grace", "200ms", c.name))
 		c.ended("stop")
