@@ -242,15 +242,21 @@ func (j *Job) Signal(ctx context.Context, who unit.Who, signal int) error {
 	if err != nil || signal != sigKill {
 		return err
 	}
-	// A kernel may also kill what is put into a cgroup after cgroup.kill: then
-	// no recorder runs, and whoever holds the unit is its only witness.
+	_, err = j.witness(ctx)
+	return err
+}
+
+// witness stays to see what comes of SIGKILL. A kernel may also kill what is put
+// into a cgroup after cgroup.kill: then no recorder runs, and whoever holds the unit
+// is its only witness.
+func (j *Job) witness(ctx context.Context) (unit.Report, error) {
 	waited, cancel := context.WithTimeout(ctx, witnessWait)
 	defer cancel()
-	_, err = j.Wait(waited, FactSettled)
+	rep, err := j.Wait(waited, FactSettled)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return nil
+		err = nil
 	}
-	return err
+	return rep, err
 }
 
 // Forward sends a signal to a job that this process started and holds. One that

@@ -36,7 +36,7 @@ func (e *EntrustError) Hint() []string {
 // kill signal, leaves the SIGKILL after the grace to who is there also when this
 // process is not, and returns. That is the manager for a service, whose grace it
 // was told at the start, and else the job's reaper. A nil grace is the job's own;
-// after a grace of zero SIGKILL is sent before it returns. The report is of before
+// after a grace of zero SIGKILL is sent before it returns, a little later. The report is of before
 // the end: a later Look or Wait proves that.
 //
 // The errors are those of Stop, and *EntrustError where nobody is there to go on,
@@ -75,7 +75,8 @@ func (j *Job) Entrust(ctx context.Context, grace *time.Duration) (unit.Report, e
 	if wait == 0 {
 		j.killingAll()
 		unsaved = cmp.Or(unsaved, j.step("KILL", j.held.kill(ctx, j.last)))
-		return j.report(j.last), unsaved
+		rep, err := j.witness(ctx)
+		return rep, cmp.Or(err, unsaved)
 	}
 	due := now().Add(carries)
 	unsaved = cmp.Or(unsaved, j.note(func(rec *unit.Record) {
@@ -109,6 +110,9 @@ func (j *Job) noteEntrusted(lk look) {
 		by = "by the reaper"
 		if o.Kept != nil {
 			ended = o.Kept.ChildlessAt
+		}
+		if ended.IsZero() && !o.KeeperGone {
+			ended = lk.v.Tree.At // seen just before the reaper could say so
 		}
 	case !o.Unit.InactiveEnterAt.IsZero():
 		ended = o.Unit.InactiveEnterAt
