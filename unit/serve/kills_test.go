@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/serve"
 )
 
@@ -36,8 +37,10 @@ func TestServerIsKilled(t *testing.T) {
 		}
 		t.Logf("seed %d", seed)
 		rnd := rand.New(rand.NewPCG(seed, 1))
+		var all tally
+		defer func() { t.Logf("%+v", all) }()
 		for round := range killRounds(t) {
-			killOne(t, rung, rnd, round)
+			killOne(t, rung, rnd, round, &all)
 			if t.Failed() {
 				t.Fatalf("round %d of seed %d", round, seed)
 			}
@@ -45,7 +48,39 @@ func TestServerIsKilled(t *testing.T) {
 	})
 }
 
-func killOne(t *testing.T, rung string, rnd *rand.Rand, round int) {
+// tally is what became of the jobs of all killed sessions. It is printed, and
+// not judged: how many jobs had come to what at a random moment is chance.
+type tally struct {
+	// Sessions were killed, after which the jobs that end with them were gone
+	// within Gone at most; Late is how many took more than a second.
+	Sessions, Late int
+	Gone           time.Duration
+	// Detached jobs ended with their own code; of the others Exited have an exit
+	// on record, Lost none, and of NotStarted nothing ran.
+	Detached, Exited, Lost, NotStarted int
+}
+
+func (a *tally) gone(took time.Duration) {
+	a.Sessions, a.Gone = a.Sessions+1, max(a.Gone, took)
+	if took > time.Second {
+		a.Late++
+	}
+}
+
+func (a *tally) ended(rep unit.Report) {
+	switch {
+	case reason(rep) == string(unit.ReasonStartFailed):
+		a.NotStarted++
+	case code(rep) == 7:
+		a.Detached++
+	case rep.Exit.Known:
+		a.Exited++
+	default:
+		a.Lost++
+	}
+}
+
+func killOne(t *testing.T, rung string, rnd *rand.Rand, round int, all *tally) {
 	state := filepath.Join(t.TempDir(), fmt.Sprint("state", round))
 	defer sweep(t, state)
 	dir := t.TempDir()
@@ -103,9 +138,7 @@ func killOne(t *testing.T, rung string, rnd *rand.Rand, round int) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if took := time.Since(killed); took > time.Second {
-		t.Logf("round %d: it took %v until the jobs were gone", round, took)
-	}
+	all.gone(time.Since(killed))
 	next := dial(t, rung, options{state: state})
 	if err := os.WriteFile(gate, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -130,6 +163,7 @@ func killOne(t *testing.T, rung string, rnd *rand.Rand, round int) {
 		if w.TimedOut || !w.Report.Tree.Empty || w.Report.Confirmed && !w.Report.Exit.Known && reason(w.Report) != "start-failed" {
 			t.Errorf("%s: %+v", j.Name, w)
 		}
+		all.ended(w.Report)
 	}
 	next.end()
 }
