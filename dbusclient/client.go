@@ -31,6 +31,9 @@ type Client struct {
 	// holds is held while it is asked for the signals and the reference of a
 	// unit, or while they are given back; mu is taken within it.
 	holds sync.Mutex
+	// wide is the link on which the signals of all units were asked for; nil
+	// for none. It is for who holds holds.
+	wide *link
 	// bus is true for a connection that began on a bus.
 	bus bool
 }
@@ -304,6 +307,25 @@ func follow(l *link, path dbus.ObjectPath, name string) {
 		l.match(matchJobs(name))
 	}
 }
+
+// widen asks for the signals of all units.
+func widen(l *link) {
+	if l.addr.bus {
+		l.match(matchUnits)
+		l.match(matchAllJobs)
+	}
+}
+
+// narrow takes that back.
+func narrow(l *link) {
+	l.tell(busName, busPath, busName+".RemoveMatch", matchUnits)
+	l.tell(busName, busPath, busName+".RemoveMatch", matchAllJobs)
+}
+
+const (
+	matchUnits   = "type='signal',sender='" + sdName + "',interface='" + propsIfc + "',member='PropertiesChanged',path_namespace='" + string(sdPath) + "/unit'"
+	matchAllJobs = "type='signal',sender='" + sdName + "',interface='" + sdMgr + "',member='JobRemoved',path='" + string(sdPath) + "'"
+)
 
 // A match rule does not escape quotes. Neither an escaped object path nor a
 // checked unit name has any.

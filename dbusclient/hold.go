@@ -11,12 +11,23 @@ import (
 func (c *Client) follow(u *Unit) (*link, *followed) {
 	l := c.current()
 	h := c.pump.follow(u.path, u.follower)
-	if h.matched != l {
+	if c.wide != l && c.pump.count() > manyUnits {
+		widen(l)
+		c.wide = l
+	}
+	if h.matched != l && c.wide != l {
 		follow(l, u.path, u.name)
 		h.matched = l
 	}
 	return l, h
 }
+
+// manyUnits is how many units are followed one by one. For more, the signals of
+// all units are asked for at once: a bus looks through all rules of all its
+// clients for each signal, and to set and drop two of them for each unit is more
+// than half of what it has to do for a short job. What is another's is dropped
+// here by its path.
+const manyUnits = 4
 
 // hold follows a unit and asks the manager to keep it loaded. asked is nil
 // where nothing was asked: the connection cannot hold it, or does already.
@@ -65,6 +76,10 @@ func (c *Client) drop(u *Unit) {
 	if h == nil || !l.addr.bus || l.wire.ended() != nil {
 		return
 	}
+	if c.wide == l && c.pump.count() == 0 {
+		narrow(l)
+		c.wide = nil
+	}
 	if h.matched == l {
 		l.tell(busName, busPath, busName+".RemoveMatch", matchUnit(u.path))
 		l.tell(busName, busPath, busName+".RemoveMatch", matchJobs(u.name))
@@ -80,9 +95,16 @@ func (c *Client) drop(u *Unit) {
 func (c *Client) install(ctx context.Context, l *link) bool {
 	asked := map[dbus.ObjectPath]*pending{}
 	c.holds.Lock()
-	for path, h := range c.pump.paths() {
-		follow(l, path, h.name)
-		h.matched, h.held = l, nil
+	paths := c.pump.paths()
+	if c.wide = nil; len(paths) > manyUnits {
+		widen(l)
+		c.wide = l
+	}
+	for path, h := range paths {
+		if h.matched, h.held = nil, nil; c.wide != l {
+			follow(l, path, h.name)
+			h.matched = l
+		}
 		if l.addr.bus {
 			h.held = l
 			asked[path] = l.send(ctx, path, sdUnit+".Ref")

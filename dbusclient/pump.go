@@ -210,6 +210,13 @@ func (p *pump) pokeAll() {
 	}
 }
 
+// count is how many units are followed.
+func (p *pump) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.units)
+}
+
 func (p *pump) paths() map[dbus.ObjectPath]*followed {
 	p.mu.Lock()
 	defer p.mu.Unlock()

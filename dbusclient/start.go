@@ -57,8 +57,9 @@ type Service struct {
 	// none. Privileged runs it as the manager's user whatever UID says.
 	StopPost   []string
 	Privileged bool
-	// Scope is a scope that is made together with the service, holds GuardPID
-	// and takes the service with it when it ends; empty is none.
+	// Scope is a scope that takes the service with it when it ends; empty is
+	// none. It is made together with the service, around GuardPID; where that
+	// is 0 it is there already.
 	Scope    string
 	GuardPID int
 	// ScopeEnds ends the scope, and the guard in it, with the service too.
@@ -201,6 +202,8 @@ func (s *Service) properties(l *link, ref bool) ([]property.Property, []aux) {
 	if s.Scope != "" {
 		add("BindsTo", []string{s.Scope})
 		add("After", []string{s.Scope})
+	}
+	if s.Scope != "" && s.GuardPID != 0 {
 		scope := []property.Property{
 			{Name: "Description", Value: dbus.MakeVariant("guard of " + s.Unit)},
 			{Name: "Slice", Value: dbus.MakeVariant(s.Slice)},
@@ -313,7 +316,8 @@ var errForgotten = errors.New("the manager took it and no longer knows the unit:
 // tickEvery bounds how long a lost signal can go unnoticed.
 const tickEvery = time.Second
 
-// GuardScope is the name of the scope for a guard, from a job's nonce.
+// GuardScope is the name of the scope for a guard, from a nonce: of the job that
+// it is for, or of its own.
 func GuardScope(nonce string) string {
 	return fmt.Sprintf("unitward-guard-%s.scope", nonce)
 }

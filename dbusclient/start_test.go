@@ -150,6 +150,11 @@ func TestGuardScope(t *testing.T) {
 	if sig, err := dbus.SignatureOf(auxes); sig != "a(sa(sv))" || err != nil {
 		t.Errorf("the signature is %s", sig)
 	}
+	s.GuardPID = 0
+	props, auxes := s.properties(&link{addr: busAt("/b")}, true)
+	if got := lines(props); len(auxes) != 0 || !slices.Contains(got, "BindsTo as [unitward-guard-abc.scope]") {
+		t.Errorf("bound to a scope that is there: %d auxiliary units, %s", len(auxes), got)
+	}
 }
 
 // What the user set comes last, so that it counts.

@@ -133,6 +133,18 @@ func (g *Guard) Kill() error {
 	return g.reap()
 }
 
+// Ended reports whether a guard has ended that was not reaped. For one that was
+// it is true as well.
+func (g *Guard) Ended() bool {
+	var info siginfo
+	for {
+		_, _, errno := syscall.RawSyscall6(unix.SYS_WAITID, unix.P_PID, uintptr(g.PID), uintptr(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, 0, 0)
+		if errno != unix.EINTR {
+			return errno != 0 || info.pid != 0
+		}
+	}
+}
+
 func (g *Guard) reap() error {
 	for {
 		switch _, err := unix.Wait4(g.PID, nil, 0, nil); err {

@@ -38,6 +38,10 @@ type Launcher struct {
 	parent   *cgroup.Parent
 	parentAt time.Time
 	reapers  *keeper.Subreaper
+	// guards are those that jobs share, by manager.
+	guards map[unit.Manager]*sharedGuard
+	// owned are children of this process that are of no job.
+	owned map[int]struct{}
 }
 
 // Config is what a Launcher works with.
@@ -64,11 +68,16 @@ func New(cfg Config) (*Launcher, error) {
 	return &Launcher{
 		cfg: cfg, store: s, host: readHost(), self: self, ctx: ctx, end: end,
 		conns: map[unit.Manager]*connection{}, muteSince: map[unit.Manager]time.Time{},
+		guards: map[unit.Manager]*sharedGuard{}, owned: map[int]struct{}{},
 	}, nil
 }
 
-// Close ends the connections to the managers.
+// Close ends the connections to the managers, and services that it started and
+// that still end with this process.
 func (l *Launcher) Close() {
+	for _, g := range l.sharedGuards() {
+		g.release(l)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.end()
@@ -179,7 +188,31 @@ func (l *Launcher) subreaper() (*keeper.Subreaper, error) {
 		if err != nil {
 			return nil, err
 		}
+		for pid := range l.owned {
+			s.Own(pid)
+		}
 		l.reapers = s
 	}
 	return l.reapers, nil
+}
+
+// own says of a child of this process, which has a session of its own, that it is
+// of no job.
+func (l *Launcher) own(pid int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.owned[pid] = struct{}{}
+	if l.reapers != nil {
+		l.reapers.Own(pid)
+	}
+}
+
+// disown takes that back, once the child is waited for.
+func (l *Launcher) disown(pid int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.owned, pid)
+	if l.reapers != nil {
+		l.reapers.Disown(pid)
+	}
 }

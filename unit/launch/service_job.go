@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -23,7 +24,10 @@ type service struct {
 	unreached string
 	// absent says that it is not there, rather than slow.
 	absent bool
+	// guard is the job's own, if it has one. shared is true for one that is
+	// bound to that of all jobs.
 	guard  *keeper.Guard
+	shared bool
 	watch  *cgroup.Watch
 	// command is the job's main process where the unit's only tends it; zero
 	// where the unit's is the job's.
@@ -53,6 +57,7 @@ func (u *service) close() {
 	}
 	if u.guard != nil {
 		u.guard.Close()
+		u.j.l.disown(u.guard.PID)
 	}
 }
 
@@ -281,6 +286,9 @@ func (u *service) release(ctx context.Context, lk look) error {
 // keep: from now on the guard ends with the last process, which releases the
 // unit.
 func (u *service) keep() error {
+	if u.shared {
+		return fmt.Errorf("cannot leave job %s to itself: it was started to end with its call", u.j.rec.Name)
+	}
 	if u.guard == nil {
 		return nil
 	}

@@ -46,16 +46,11 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	if err := u.j.entry.Put(u.j.rec); err != nil {
 		return err
 	}
-	if u.guard != nil {
-		svc.Scope, svc.GuardPID = dbusclient.GuardScope(u.j.rec.Identity.Nonce), u.guard.PID
-		svc.ScopeEnds = s.Lifetime == unit.LifetimeOwner // nobody else ends it
-		u.guard.Expect(svc.Scope)
-	}
 	// From here on the job may run: who gave up meanwhile gets a job that he
 	// can signal, not one that was killed half-way into its start.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
 	defer cancel()
-	u.unit, err = u.client.StartService(ctx, svc)
+	u.unit, err = u.request(ctx, s, &svc)
 	var unknown *unit.UnknownOutcomeError
 	if errors.As(err, &unknown) {
 		err = u.recover(ctx, unknown, h)
@@ -142,11 +137,38 @@ func (u *service) awaitExec(ctx context.Context) (executed bool, err error) {
 	}
 }
 
+// request asks for the service, bound to a guard where its lifetime wants one.
+func (u *service) request(ctx context.Context, s *unit.Spec, svc *dbusclient.Service) (*dbusclient.Unit, error) {
+	if u.guard == nil && s.Lifetime == unit.LifetimeCall {
+		if g := u.j.l.sharedGuard(ctx, u.client, s.Manager); g != nil {
+			u.shared, svc.Scope = true, g.scopeName()
+			started, err := u.client.StartService(ctx, *svc)
+			var unknown *unit.UnknownOutcomeError
+			if err == nil || errors.As(err, &unknown) || !g.ended(svc.Scope) {
+				return started, err
+			}
+			u.shared, svc.Scope = false, ""
+		}
+		if err := u.guardSelf(); err != nil {
+			return nil, err
+		}
+	}
+	if u.guard != nil {
+		svc.Scope, svc.GuardPID = dbusclient.GuardScope(u.j.rec.Identity.Nonce), u.guard.PID
+		svc.ScopeEnds = s.Lifetime == unit.LifetimeOwner // nobody else ends it
+		u.guard.Expect(svc.Scope)
+	}
+	return u.client.StartService(ctx, *svc)
+}
+
 // watchLifetime starts the guard that ends the job with the call or the owner.
+// One that all jobs share needs the manager.
 func (u *service) watchLifetime(s *unit.Spec) (err error) {
 	switch s.Lifetime {
 	case unit.LifetimeCall:
-		u.guard, err = keeper.GuardSelf()
+		if !shares(s) {
+			err = u.guardSelf()
+		}
 	case unit.LifetimeOwner:
 		if s.OwnerUnit != "" {
 			u.guard, err = u.guardUnit()
@@ -157,9 +179,17 @@ func (u *service) watchLifetime(s *unit.Spec) (err error) {
 	return err
 }
 
+func (u *service) guardSelf() (err error) {
+	if u.guard, err = keeper.GuardSelf(); err == nil {
+		u.j.l.own(u.guard.PID)
+	}
+	return err
+}
+
 func (u *service) guardEnd() {
 	if u.guard != nil {
 		u.guard.Kill()
+		u.j.l.disown(u.guard.PID)
 		u.guard = nil
 	}
 }
@@ -230,6 +260,9 @@ func (u *service) recover(ctx context.Context, lost *unit.UnknownOutcomeError, h
 // from one that never was. It left traces: its guard's scope, which lasts as
 // long as the guard; a handover that was taken; the word of its recorder.
 func (u *service) carriedOut(ctx context.Context, h *handed) bool {
+	if u.shared {
+		return true // its guard's scope is there in any case: it is not known
+	}
 	if u.guard != nil {
 		loaded, err := u.client.Loaded(ctx, dbusclient.GuardScope(u.j.rec.Identity.Nonce))
 		if err != nil || loaded {

@@ -34,15 +34,16 @@ const drainWait = 100 * time.Millisecond
 // same. It returns the status to exit with.
 //
 // A stop sends its signals to every process of the unit: what this one gets
-// the command has got too, so it heeds none.
+// the command has got too, so it heeds none, but for what came before there was
+// the command's process.
 func Tend(file string, getenv func(string) string) int {
 	h, err := keeper.TakeHandover(file)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "unitward: cannot take over the job: %v\n", err)
 		return statusNoRun
 	}
-	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE)
-	t := &tended{h: h, word: keeper.OpenStatus(h.Status)}
+	signal.Ignore(unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE)
+	t := &tended{h: h, word: keeper.OpenStatus(h.Status), early: catchEarly()}
 	if err := t.begin(); err != nil {
 		return t.word.Failed(err)
 	}
@@ -53,6 +54,7 @@ func Tend(file string, getenv func(string) string) int {
 type tended struct {
 	h      *keeper.Handover
 	word   *keeper.Status
+	early  early
 	entry  *store.Entry
 	reaper *keeper.Reaper
 	// capture is nil where the output is not kept.
@@ -102,6 +104,9 @@ func (t *tended) begin() (err error) {
 		return err
 	}
 	if t.reaper, err = subreaper.Fork(c); err != nil {
+		return err
+	}
+	if err := t.early.pass(t.reaper.MainPID()); err != nil {
 		return err
 	}
 	if out != nil {
