@@ -60,6 +60,8 @@ type options struct {
 	deaf bool
 	// raw sends no initialize.
 	raw bool
+	// hold is for Server.HoldKept.
+	hold bool
 }
 
 // rungs are the isolations that can be used here: those that the environment
@@ -103,6 +105,9 @@ func dial(t testing.TB, rung string, o options) *client {
 	c.cmd = exec.Command(argv[0], argv[1:]...)
 	c.cmd.Env = append(slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, roleVariable) }),
 		roleVariable+"="+strconv.Itoa(o.running), "UNITWARD_STATE_DIR="+o.state)
+	if o.hold {
+		c.cmd.Env = append(c.cmd.Env, holdVariable+"=1")
+	}
 	c.cmd.Dir = "/"
 	c.cmd.Stderr = os.Stderr
 	in, err := c.cmd.StdinPipe()

@@ -63,6 +63,9 @@ func (s *Server) awaitKept() {
 		}
 	}
 	s.mu.Unlock()
+	if len(about) > 0 {
+		s.reached(awaitingKept)
+	}
 	late := time.After(keptTime)
 	for _, j := range about {
 		select {

@@ -239,6 +239,7 @@ func (j *job) attend(h *launch.Job) func(context.Context) outcome {
 // leave lets what is left of the job outlive the server. rep is what its keeper
 // saw of it; by its record it may be known a moment later.
 func (j *job) leave(h *launch.Job, rep unit.Report) error {
+	j.s.reached(aboutToLeave)
 	j.mu.Lock()
 	before := j.detached
 	j.detached = true

@@ -18,6 +18,10 @@ import (
 // number of jobs that can be unsettled.
 const roleVariable = "SERVE_TEST_RUNNING"
 
+// holdVariable lets the server of a test meet its end just when a job is about
+// to be left to itself.
+const holdVariable = "SERVE_TEST_HOLD"
+
 // TestMain lets this program be what a unit executes, and the server.
 func TestMain(m *testing.M) {
 	if status, entered, _ := launch.Enter(os.Args); entered {
@@ -48,7 +52,13 @@ func server(running string) int {
 		n = n*10 + int(c-'0')
 	}
 	os.Unsetenv(roleVariable)
-	ended := serve.New(serve.Config{Launcher: l, Caller: caller, Environ: os.Environ(), Version: "test", MaxRunning: n}).Serve(ctx, os.Stdin, os.Stdout)
+	hold := os.Getenv(holdVariable) != ""
+	os.Unsetenv(holdVariable)
+	srv := serve.New(serve.Config{Launcher: l, Caller: caller, Environ: os.Environ(), Version: "test", MaxRunning: n})
+	if hold {
+		srv.HoldKept()
+	}
+	ended := srv.Serve(ctx, os.Stdin, os.Stdout)
 	if !ended.Confirmed {
 		return 123
 	}

@@ -77,6 +77,24 @@ type Server struct {
 	over *call
 	// quit is closed when the server is to end.
 	quit chan struct{}
+	// at is told of moments that a test has to meet; nil is nobody.
+	at func(moment)
+}
+
+// moment is one of those that chance seldom meets.
+type moment int
+
+const (
+	// aboutToLeave: what is left of a job is about to be left to itself.
+	aboutToLeave moment = iota
+	// awaitingKept: the end waits for that.
+	awaitingKept
+)
+
+func (s *Server) reached(m moment) {
+	if s.at != nil {
+		s.at(m)
+	}
 }
 
 // New makes a server.
