@@ -140,16 +140,40 @@ func TestExamples(t *testing.T) {
 
 // An example is short, and needs nothing but its language.
 func TestExamplesAreShort(t *testing.T) {
-	b, err := os.ReadFile("unitward.mjs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := bytes.Count(b, []byte("\n")); n > 150 {
-		t.Errorf("unitward.mjs has %d lines", n)
-	}
-	for line := range strings.Lines(string(b)) {
-		if _, from, ok := strings.Cut(line, " from "); ok && strings.HasPrefix(line, "import ") && !strings.HasPrefix(from, "'node:") {
-			t.Errorf("unitward.mjs needs %s", from)
+	standard := []string{"asyncio", "collections", "itertools", "json", "os", "sys"}
+	for file, foreign := range map[string]func(line string) string{
+		"unitward.mjs": func(line string) string {
+			if _, from, ok := strings.Cut(line, " from "); ok && strings.HasPrefix(line, "import ") && !strings.HasPrefix(from, "'node:") {
+				return from
+			}
+			return ""
+		},
+		"unitward.py": func(line string) string {
+			words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == ',' || r == '\n' })
+			if len(words) > 1 && words[0] == "from" {
+				words = words[:2]
+			} else if len(words) == 0 || words[0] != "import" {
+				return ""
+			}
+			for _, name := range words[1:] {
+				if !slices.Contains(standard, name) {
+					return name
+				}
+			}
+			return ""
+		},
+	} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(b, []byte("\n")); n > 150 {
+			t.Errorf("%s has %d lines", file, n)
+		}
+		for line := range strings.Lines(string(b)) {
+			if from := foreign(line); from != "" {
+				t.Errorf("%s needs %s", file, from)
+			}
 		}
 	}
 }

@@ -1,13 +1,7 @@
 """A client of unitward serve, without dependencies: see unitward-serve(5).
+As a program it is its own example: python3 unitward.py UNITWARD ISOLATION"""
 
-As a program it is its own example: python3 unitward.py UNITWARD ISOLATION
-"""
-
-import asyncio
-import itertools
-import json
-import os
-import sys
+import asyncio, itertools, json, os, sys
 from collections import defaultdict
 
 LONGEST = 64 << 20  # of a line that the server writes
@@ -25,12 +19,9 @@ class Job:
     """What was told of a job: output by stream, and facts by name."""
 
     def __init__(self):
-        self.output = defaultdict(str)
-        self.dropped = 0
-        self.facts = {}
-        self.told = {}
-        self.started = asyncio.Event()
-        self.settled = asyncio.Event()
+        self.output, self.dropped = defaultdict(str), 0
+        self.facts, self.told = {}, {}
+        self.started, self.settled = asyncio.Event(), asyncio.Event()
 
     def tell(self, what, params):
         self.facts = params["facts"]
@@ -48,10 +39,8 @@ class Unitward:
     """One server. Use it with "async with": its end is the server's."""
 
     def __init__(self, program="unitward", *args):
-        self.argv = [program, "serve", *args]
-        self.ids = itertools.count(1)
-        self.waiting = {}
-        self.jobs = defaultdict(Job)
+        self.argv, self.ids = [program, "serve", *args], itertools.count(1)
+        self.waiting, self.jobs = {}, defaultdict(Job)
 
     async def __aenter__(self):
         pipe = asyncio.subprocess.PIPE
@@ -110,7 +99,6 @@ async def kind(answer):
         await answer
     except Failure as failure:
         return failure.kind, failure.code
-
 
 def say(step, **facts):
     print(json.dumps({"step": step, **facts}, ensure_ascii=False, separators=(",", ":")))
