@@ -21,9 +21,14 @@ type address struct {
 	dial string
 	// path is the socket, or empty for an abstract one.
 	path string
+	// bridge leads there where no socket of this machine does; nil is none.
+	bridge *Bridge
 }
 
 func (a address) String() string {
+	if a.bridge != nil {
+		return a.bridge.Name
+	}
 	if a.path != "" {
 		return a.path
 	}
@@ -36,12 +41,19 @@ type Environment struct {
 	Getenv func(string) string
 	// UID is the effective user id.
 	UID int
+	// Remote is where the manager is, and Bridge leads there; zero and nil for
+	// one of this machine's own.
+	Remote unit.Remote
+	Bridge *Bridge
 }
 
 // addresses lists where the manager may answer, best first: buses before
 // private sockets. Nothing is guessed from a session bus that D-Bus would
 // start, since a bus that systemd did not start has no manager on it.
 func addresses(m unit.Manager, env Environment) []address {
+	if env.Bridge != nil {
+		return []address{{bus: true, bridge: env.Bridge}}
+	}
 	if m == unit.ManagerSystem {
 		a := []address{busAt("/run/dbus/system_bus_socket")}
 		if env.UID == 0 {
@@ -141,6 +153,9 @@ func unescapeAddress(s string) (string, bool) {
 // owned checks that the socket belongs to whom the manager must be: the user
 // for a user manager, root for the system's. Another owner could be anybody.
 func (a address) owned(m unit.Manager, uid int) error {
+	if a.bridge != nil {
+		return nil // it was asked for by name, and answers for itself
+	}
 	want := uid
 	if m == unit.ManagerSystem {
 		want = 0

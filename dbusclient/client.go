@@ -68,7 +68,7 @@ func (c *Client) connect(ctx context.Context, where []address) (*link, error) {
 			break
 		}
 	}
-	return nil, &unit.NoManagerError{Manager: c.manager, Tried: tried, Silent: silent}
+	return nil, &unit.NoManagerError{Manager: c.manager, Remote: c.env.Remote, Tried: tried, Silent: silent}
 }
 
 // Pauses between attempts to reconnect.
@@ -179,7 +179,8 @@ func (c *Client) places(buses bool) []address {
 func (c *Client) reconnect() *link {
 	ctx, cancel := c.until(nil)
 	defer cancel()
-	for pause := time.Duration(0); ; pause = min(max(2*pause, firstRetry), maxRetry) {
+	first, most := c.retries()
+	for pause := time.Duration(0); ; pause = min(max(2*pause, first), most) {
 		select {
 		case <-c.done:
 			return nil

@@ -107,13 +107,13 @@ func (c *Client) typed(op, name, action string, err error) error {
 	case isNoReply(err):
 		return &unit.UnknownOutcomeError{Op: op, Err: err}
 	case isNamed(err, errAccessDenied, errInteractive):
-		return &unit.AccessError{Op: op, Manager: c.manager, Action: action, Detail: sentence(err)}
+		return &unit.AccessError{Op: op, Manager: c.manager, Remote: c.env.Remote, Action: action, Detail: sentence(err)}
 	case isNamed(err, errUnitExists):
-		return &unit.UnitExistsError{Unit: name, Manager: c.manager}
+		return &unit.UnitExistsError{Unit: name, Manager: c.manager, Remote: c.env.Remote}
 	case isNamed(err, errInvalidArgs, errReadOnly, errNotSupported, errBadUnit):
 		return &unit.PropertyError{Unit: name, Version: c.Version(), Detail: sentence(err)}
 	case isNamed(err, errServiceGone, errNameNoOwner):
-		return &unit.NoManagerError{Manager: c.manager, Tried: []string{c.Address() + ": " + sentence(err)}}
+		return &unit.NoManagerError{Manager: c.manager, Remote: c.env.Remote, Tried: []string{c.Address() + ": " + sentence(err)}}
 	}
 	return fmt.Errorf("cannot %s: %s", op, sentence(err))
 }

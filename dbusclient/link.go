@@ -39,6 +39,10 @@ type link struct {
 	root string
 	// version is systemd's major version; 0 when it is not readable.
 	version int
+	// machine and began are those of unit.Far; empty and 0 for a manager of this
+	// machine.
+	machine string
+	began   uint64
 }
 
 // pending is a call under way.
@@ -59,13 +63,17 @@ func dial(ctx context.Context, a address, m unit.Manager, uid int, pump *pump) (
 	if err := a.owned(m, uid); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	within := dialTimeout
+	if a.bridge != nil {
+		within = bridgeTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	deliver := pump.DeliverSignal
 	if !a.bus {
 		deliver = pump.deliverPrivate
 	}
-	w, err := dialWire(a.path, uid, deliver)
+	w, err := a.wire(ctx, uid, deliver)
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +95,16 @@ func (l *link) greet(ctx context.Context) error {
 	if l.addr.bus {
 		hello = l.sendBus(ctx, "Hello")
 	}
+	var machine, began *pending
+	if l.addr.bridge != nil {
+		machine = l.send(ctx, sdPath, busName+".Peer.GetMachineId")
+		began = l.send(ctx, sdPath, propsIfc+".Get", sdMgr, "UserspaceTimestamp")
+	}
 	version := l.send(ctx, sdPath, propsIfc+".Get", sdMgr, "Version")
 	cgroup := l.send(ctx, sdPath, propsIfc+".Get", sdMgr, "ControlGroup")
-	l.environ = l.askEnviron(context.WithoutCancel(ctx))
+	if l.addr.bridge == nil {
+		l.environ = l.askEnviron(context.WithoutCancel(ctx))
+	}
 	if l.addr.bus {
 		l.match("type='signal',sender='" + busName + "',member='NameOwnerChanged',arg0='" + sdName + "'")
 	}
@@ -116,6 +131,16 @@ func (l *link) greet(ctx context.Context) error {
 	if err := cgroup.wait(&v); err == nil {
 		l.root, _ = v.Value().(string)
 	}
+	if machine == nil {
+		return nil
+	}
+	if err := machine.wait(&l.machine); err != nil {
+		return fmt.Errorf("cannot learn which machine this is: %w", err)
+	}
+	if err := began.wait(&v); err != nil {
+		return fmt.Errorf("cannot learn when the manager was started: %w", err)
+	}
+	l.began, _ = v.Value().(uint64)
 	return nil
 }
 

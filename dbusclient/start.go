@@ -20,8 +20,9 @@ type Service struct {
 	Unit        string
 	Description string
 	Slice       string
-	// Path is the absolute executable, Argv its argument vector. Both and Dir
-	// are valid UTF-8.
+	// Path is the absolute executable, or a name that the manager looks up, Argv
+	// its argument vector. Both and Dir, where empty is the manager's own, are
+	// valid UTF-8.
 	Path string
 	Argv []string
 	Dir  string
@@ -62,6 +63,11 @@ type Service struct {
 	// is 0 it is there already.
 	Scope    string
 	GuardPID int
+	// Hold is a slice that is made together with the service, and keeps it loaded
+	// after its end until the slice is stopped; empty is none.
+	Hold string
+	// Environment are assignments of variables. Everybody can read them.
+	Environment []string
 	// ScopeEnds ends the scope, and the guard in it, with the service too.
 	ScopeEnds bool
 	UID, GID  string
@@ -141,7 +147,12 @@ func (s *Service) properties(l *link, ref bool) ([]property.Property, []aux) {
 	add("Slice", s.Slice)
 	add("Type", serviceType(l.version))
 	add("ExecStart", []execCommand{{s.Path, literal(s.Argv), s.IgnoreFailure}})
-	add("WorkingDirectory", s.Dir)
+	if s.Dir != "" {
+		add("WorkingDirectory", s.Dir)
+	}
+	if len(s.Environment) > 0 {
+		add("Environment", s.Environment)
+	}
 	add("IgnoreSIGPIPE", false)
 	add("TimeoutStopUSec", usec(s.Grace))
 	add("CollectMode", "inactive-or-failed")
@@ -220,6 +231,15 @@ func (s *Service) properties(l *link, ref bool) ([]property.Property, []aux) {
 			scope = append(scope, property.Property{Name: "StopWhenUnneeded", Value: dbus.MakeVariant(true)})
 		}
 		auxes = append(auxes, aux{s.Scope, scope})
+	}
+	if s.Hold != "" {
+		// A unit that another one refers to is not unloaded
+		// (unit_gc_sweep()), whatever becomes of the connection.
+		add("Wants", []string{s.Hold})
+		auxes = append(auxes, aux{s.Hold, []property.Property{
+			{Name: "Description", Value: dbus.MakeVariant("keeps the end of " + s.Unit)},
+			{Name: "After", Value: dbus.MakeVariant([]string{s.Unit})},
+		}})
 	}
 	return append(p, s.Properties...), auxes
 }

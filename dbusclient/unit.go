@@ -326,20 +326,24 @@ func wall(usec uint64) time.Time {
 	return time.UnixMicro(int64(usec))
 }
 
-// Carries reports whether the unit's command line or environment file names
-// the nonce: whether it is the one that a lost start asked for.
+// Carries reports whether the unit's command line, environment file or slice
+// that holds it names the nonce: whether it is the one that a lost start asked for.
 func (u *Unit) Carries(ctx context.Context, nonce string) (bool, error) {
 	l := u.c.current()
 	env := l.send(ctx, u.path, propsIfc+".Get", sdSvc, "EnvironmentFiles")
 	cmd := l.send(ctx, u.path, propsIfc+".Get", sdSvc, "ExecStart")
-	var v, w dbus.Variant
+	hold := l.send(ctx, u.path, propsIfc+".Get", sdUnit, "Wants")
+	var v, w, x dbus.Variant
 	if err := env.wait(&v); err != nil {
 		return false, u.c.typed("read "+u.name, u.name, "", err)
 	}
 	if err := cmd.wait(&w); err != nil {
 		return false, u.c.typed("read "+u.name, u.name, "", err)
 	}
-	return mentions(v, nonce) || mentions(w, nonce), nil
+	if err := hold.wait(&x); err != nil {
+		return false, u.c.typed("read "+u.name, u.name, "", err)
+	}
+	return mentions(v, nonce) || mentions(w, nonce) || mentions(x, nonce), nil
 }
 
 // mentions reports whether a string in a value has the text in it.

@@ -27,6 +27,8 @@ type wire struct {
 	deliver func(*dbus.Message)
 	// done is closed when the connection has ended; err then says why.
 	done chan struct{}
+	// passage is what the connection goes through; its zero value is nothing.
+	passage Passage
 	// buf holds what was read and not consumed. It is the reader's own.
 	buf []byte
 
@@ -61,15 +63,21 @@ func dialWire(path string, uid int, deliver func(*dbus.Message)) (*wire, error) 
 		}
 		return nil, err
 	}
+	return newWire(Passage{Conn: c}, uid, "NEGOTIATE_UNIX_FD\r\n", deliver), nil
+}
+
+// newWire is a wire over a connection; more is said between the authentication
+// and the first message.
+func newWire(p Passage, uid int, more string, deliver func(*dbus.Message)) *wire {
 	w := &wire{
-		conn: c, deliver: deliver, done: make(chan struct{}),
+		conn: p.Conn, passage: p, deliver: deliver, done: make(chan struct{}),
 		waits: map[uint32]chan<- *dbus.Message{}, buf: make([]byte, 0, firstRead),
 		// All of it in one piece, as sd-bus does ("Authentication Protocol"):
 		// what follows BEGIN are messages, whether or not OK was read yet.
-		out: fmt.Appendf(make([]byte, 0, 4<<10), "\x00AUTH EXTERNAL %x\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n", fmt.Append(nil, uid)),
+		out: fmt.Appendf(make([]byte, 0, 4<<10), "\x00AUTH EXTERNAL %x\r\n%sBEGIN\r\n", fmt.Append(nil, uid), more),
 	}
 	w.room = sync.NewCond(&w.mu)
-	return w, nil
+	return w
 }
 
 // start sends what is to be sent, awaits the other side's consent and begins
@@ -86,8 +94,8 @@ func (w *wire) start(ctx context.Context) error {
 		err = ctx.Err()
 	}
 	if err != nil {
-		_ = w.Close() // there is a better error
-		return err
+		w.end(err) // where it went through knows better
+		return w.ended()
 	}
 	_ = w.conn.SetDeadline(time.Time{})
 	go w.read()
@@ -96,7 +104,11 @@ func (w *wire) start(ctx context.Context) error {
 
 // consent reads the answers to the authentication.
 func (w *wire) consent() error {
-	for _, want := range []string{"OK ", "AGREE_UNIX_FD"} {
+	answers := []string{"OK ", "AGREE_UNIX_FD"}
+	if w.passage.End != nil {
+		answers = answers[:1] // no descriptor goes that way
+	}
+	for _, want := range answers {
 		for {
 			line, rest, ok := bytes.Cut(w.buf, []byte("\r\n"))
 			if ok {
@@ -253,6 +265,12 @@ func (w *wire) Close() error {
 }
 
 func (w *wire) end(err error) {
+	if end := w.passage.End; end != nil && w.ended() == nil {
+		_ = w.conn.Close()
+		if said := end(); said != nil && !errors.Is(err, errClosed) {
+			err = said
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {

@@ -46,17 +46,18 @@ func (e *ExistsError) Hint() []string {
 type UnitExistsError struct {
 	Unit    string
 	Manager Manager
+	Remote  Remote
 }
 
 func (e *UnitExistsError) Error() string {
-	return fmt.Sprintf("cannot start %s: the %s manager already has a unit of that name", e.Unit, e.Manager)
+	return fmt.Sprintf("cannot start %s: %s already has a unit of that name", e.Unit, at(e.Manager, e.Remote))
 }
 
 // Hint proposes the way out.
 func (e *UnitExistsError) Hint() []string {
 	return []string{
-		"look at it with: " + systemctl(e.Manager) + " status " + e.Unit,
-		"a failed one blocks its name until: " + systemctl(e.Manager) + " reset-failed " + e.Unit,
+		"look at it with: " + systemctl(e.Manager, e.Remote) + " status " + e.Unit,
+		"a failed one blocks its name until: " + systemctl(e.Manager, e.Remote) + " reset-failed " + e.Unit,
 	}
 }
 
@@ -64,6 +65,7 @@ func (e *UnitExistsError) Hint() []string {
 // that was tried.
 type NoManagerError struct {
 	Manager Manager
+	Remote  Remote
 	// Tried has one line for each address: where, and why not.
 	Tried []string
 	// Silent is true when somebody is there who did not answer in time.
@@ -72,13 +74,19 @@ type NoManagerError struct {
 
 func (e *NoManagerError) Error() string {
 	if len(e.Tried) == 0 {
-		return fmt.Sprintf("cannot reach the %s manager: no address is known", e.Manager)
+		return fmt.Sprintf("cannot reach %s: no address is known", at(e.Manager, e.Remote))
 	}
-	return fmt.Sprintf("cannot reach the %s manager: %s", e.Manager, strings.Join(e.Tried, "; "))
+	return fmt.Sprintf("cannot reach %s: %s", at(e.Manager, e.Remote), strings.Join(e.Tried, "; "))
 }
 
 // Hint proposes the way out.
 func (e *NoManagerError) Hint() []string {
+	switch {
+	case e.Remote.Host != "":
+		return []string{"ssh has to lead there, and systemd-stdio-bridge to be there for it to run"}
+	case e.Remote.Machine != "":
+		return []string{"machinectl list shows the machines; another user's manager, and that of a machine, are root's to reach"}
+	}
 	if e.Manager == ManagerSystem {
 		return []string{"is PID 1 systemd, and may this user reach /run/dbus/system_bus_socket?", "unitward doctor says what works here"}
 	}
@@ -90,6 +98,7 @@ type AccessError struct {
 	// Op is what was asked, such as "start foo.service".
 	Op      string
 	Manager Manager
+	Remote  Remote
 	// Action is the polkit action that was missing; empty when not known.
 	Action string
 	// Detail is the manager's own sentence.
@@ -97,12 +106,12 @@ type AccessError struct {
 }
 
 func (e *AccessError) Error() string {
-	return fmt.Sprintf("cannot %s: the %s manager denies it: %s", e.Op, e.Manager, e.Detail)
+	return fmt.Sprintf("cannot %s: %s denies it: %s", e.Op, at(e.Manager, e.Remote), e.Detail)
 }
 
 // Hint proposes the way out.
 func (e *AccessError) Hint() []string {
-	if e.Manager == ManagerSystem {
+	if e.Manager == ManagerSystem && !e.Remote.Named() {
 		h := "run it in your own manager with --user, or as root"
 		if e.Action != "" {
 			h += ", or let polkit allow " + e.Action
@@ -214,9 +223,9 @@ func (e *StartError) Error() string {
 // Hint proposes the way out.
 func (e *StartError) Hint() []string { return e.Hints }
 
-func systemctl(m Manager) string {
+func systemctl(m Manager, r Remote) string {
 	if m == ManagerUser {
-		return "systemctl --user"
+		return "systemctl --user" + r.Options()
 	}
-	return "systemctl"
+	return "systemctl" + r.Options()
 }

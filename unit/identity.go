@@ -12,6 +12,9 @@ type Identity struct {
 	// Isolation is the rung: service, scope, cgroup or group.
 	Isolation string  `json:"isolation"`
 	Manager   Manager `json:"manager,omitempty"`
+	// Far is the manager, where it is not one of this machine's own; nil where
+	// it is. Cgroup and PID are then that machine's, and are only told.
+	Far *Far `json:"far,omitempty"`
 	// Unit is the unit's full name.
 	Unit string `json:"unit"`
 	// Nonce is a random number of this start, which the unit carries too: a
@@ -31,4 +34,12 @@ type Identity struct {
 	// PIDNamespace is the inode of the pid namespace in which PID means that
 	// process (pid_namespaces(7)); 0 for a service, whose manager names it.
 	PIDNamespace uint64 `json:"pid_namespace,omitempty"`
+}
+
+// Remote is where the manager is; zero for one of this machine's own.
+func (id *Identity) Remote() Remote {
+	if id.Far == nil {
+		return Remote{}
+	}
+	return id.Far.Remote
 }

@@ -99,6 +99,9 @@ func (r *Record) Report(o verify.Observation, v verify.Verdict) Report {
 		Refused:  append([]Refusal{}, r.Refused...),
 		LeftUnit: []verify.Member{},
 	}
+	if far := r.Identity.Far; far != nil {
+		rep.Remote, rep.Host, rep.BootID = &far.Remote, far.MachineID, ""
+	}
 	if r.Identity.Isolation == verify.IsolationGroup {
 		rep.Cgroup = "" // recorded to tell strangers by; it is not the job's
 	}

@@ -60,8 +60,10 @@ type Report struct {
 	Isolation string `json:"isolation"`
 	// Refused says which isolations come before Isolation and were not
 	// taken, and why.
-	Refused      []Refusal        `json:"refused"`
-	Manager      Manager          `json:"manager,omitempty"`
+	Refused []Refusal `json:"refused"`
+	Manager Manager   `json:"manager,omitempty"`
+	// Remote is where the manager is; nil for one of this machine's own.
+	Remote       *Remote          `json:"remote,omitempty"`
 	Unit         string           `json:"unit"`
 	InvocationID string           `json:"invocation_id,omitempty"`
 	Cgroup       string           `json:"cgroup,omitempty"`

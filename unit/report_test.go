@@ -175,9 +175,9 @@ func TestStartFailed(t *testing.T) {
 
 func TestErrorsAreOneLineWithHints(t *testing.T) {
 	for _, err := range []error{
-		&NotFoundError{"foo", "/d"}, &ExistsError{"foo", StateRunning}, &UnitExistsError{"foo.service", ManagerUser},
+		&NotFoundError{"foo", "/d"}, &ExistsError{"foo", StateRunning}, &UnitExistsError{Unit: "foo.service", Manager: ManagerUser},
 		&NoManagerError{Manager: ManagerSystem}, &NoManagerError{Manager: ManagerUser, Tried: []string{"/a: no", "/b: no"}},
-		&AccessError{"start foo", ManagerSystem, "org.x", "no"}, &AccessError{Op: "start foo", Manager: ManagerUser},
+		&AccessError{Op: "start foo", Manager: ManagerSystem, Action: "org.x", Detail: "no"}, &AccessError{Op: "start foo", Manager: ManagerUser},
 		&UnknownOutcomeError{Op: "start foo", Err: &NotFoundError{}}, &UnknownOutcomeError{Op: "start foo", Err: &NotFoundError{}, Job: "foo"}, &PropertyError{"foo.service", 257, "bad"}, &IdentityError{"foo", "d"},
 		&EndedError{"stop", "foo"}, &StartError{Unit: "foo", Detail: "d"}, &StartError{Unit: "foo", Step: "EXEC"}, &LimitsError{},
 	} {
@@ -195,11 +195,11 @@ func TestErrorsAreOneLineWithHints(t *testing.T) {
 	if s := (&PropertyError{Unit: "f", Detail: "d"}).Error(); strings.Contains(s, "systemd 0") {
 		t.Error(s)
 	}
-	user := (&UnitExistsError{"foo.service", ManagerUser}).Hint()[1]
+	user := (&UnitExistsError{Unit: "foo.service", Manager: ManagerUser}).Hint()[1]
 	if !strings.Contains(user, "systemctl --user reset-failed foo.service") {
 		t.Error(user)
 	}
-	system := (&UnitExistsError{"foo.service", ManagerSystem}).Hint()[0]
+	system := (&UnitExistsError{Unit: "foo.service", Manager: ManagerSystem}).Hint()[0]
 	if !strings.Contains(system, "systemctl status") {
 		t.Error(system)
 	}

@@ -121,6 +121,12 @@ type Spec struct {
 	CgroupParent string
 	// Manager is the manager to ask.
 	Manager Manager
+	// Remote is where that is, if not here. Such a job is a service of
+	// LifetimeDetached, with Command[0] and Dir (empty is the manager's) as they
+	// are there, without input and with its output in the journal there or
+	// nowhere. Umask, Rlimits, Env and Limits' evidence are the manager's: what
+	// is in Umask, Rlimits and Env is ignored.
+	Remote Remote
 	// Slice is the slice unit; empty is the default of the manager.
 	Slice string
 	// InheritSlice puts the unit into the slice that the caller is in, or with

@@ -41,6 +41,7 @@ type jobOptions struct {
 	outputMax, onOutputMax        string
 	report                        string
 	systemdOptions
+	remoteOptions
 	// search is the environment in which the command is looked for.
 	search []string
 }
@@ -84,6 +85,7 @@ func (o *jobOptions) register(cmd *cobra.Command, lifetime unit.Lifetime, stdin 
 	f.StringVar(&o.onOutputMax, "on-output-max", string(unit.OnOutputMaxTruncate), "at that size, `truncate|stop`: drop the middle, or end the job")
 	f.StringVar(&o.report, "report", "", "write the report to `FILE`, or to descriptor N as fd:N")
 	o.systemdOptions.register(f)
+	o.remoteOptions.register(cmd)
 	f.BoolP("pipe", "P", false, "accepted for systemd-run's sake: the caller's streams are passed anyway")
 	f.BoolP("collect", "G", false, "accepted for systemd-run's sake: units are always collected")
 	f.Bool("wait", false, "accepted for systemd-run's sake: run waits, start does not")
@@ -111,7 +113,7 @@ func (o *jobOptions) spec(cmd *cobra.Command, caller keeper.Caller, command []st
 			return nil, err
 		}
 	}
-	return s, nil
+	return s, o.elsewhere(cmd, s)
 }
 
 // place decides name, manager and isolation.
@@ -133,6 +135,9 @@ func (o *jobOptions) place(s *unit.Spec) (err error) {
 		s.Manager = unit.ManagerUser
 	case o.system:
 		s.Manager = unit.ManagerSystem
+	}
+	if err := o.remote(s); err != nil {
+		return err
 	}
 	if s.Isolation, err = o.rungs(); err != nil {
 		return err
@@ -157,7 +162,7 @@ func (o *jobOptions) rungs() ([]string, error) {
 		return nil, usage("cannot use --scope and --isolation %s together", quote(o.isolation))
 	case o.scope:
 		return []string{verify.IsolationScope}, nil
-	case o.isolation == "auto" && (o.user || o.system):
+	case o.isolation == "auto" && (o.user || o.system || o.host != "" || o.machine != ""):
 		return launch.Managed(), nil
 	case o.isolation == "auto" && o.cgroupParent != "":
 		return []string{verify.IsolationCgroup}, nil
@@ -312,7 +317,12 @@ func (o *jobOptions) priority(s *unit.Spec) error {
 }
 
 // locate finds directory and executable.
-func (o *jobOptions) locate(s *unit.Spec) error { return launch.Locate(s, o.dir, o.search) }
+func (o *jobOptions) locate(s *unit.Spec) error {
+	if s.Remote.Named() {
+		return nil // they are there
+	}
+	return launch.Locate(s, o.dir, o.search)
+}
 
 // wrong is a mistake in an option's value.
 func wrong(option, value string, err error) error {

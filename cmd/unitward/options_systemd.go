@@ -24,7 +24,6 @@ type systemdOptions struct {
 	expandEnvironment                                yesNo
 	appID, appLauncher                               string
 	rootDirectory                                    string
-	elsewhere                                        elsewhere
 }
 
 func (o *systemdOptions) register(f *pflag.FlagSet) {
@@ -42,36 +41,7 @@ func (o *systemdOptions) register(f *pflag.FlagSet) {
 	f.Bool("no-ask-password", false, "accepted for systemd-run's sake: nothing is ever asked")
 	f.StringVar(&o.rootDirectory, "root-directory", "", "run with `DIR` as the root directory")
 	f.BoolP("same-root-dir", "R", false, "run with the root directory of this command's manager, which is the default")
-	o.elsewhere.register(f)
 	f.Bool("no-pager", false, "accepted for systemd-run's sake: there is never a pager")
-}
-
-// elsewhere are options of systemd-run for a manager that is not this machine's
-// own. They are read for the sake of a better answer than that there are none.
-type elsewhere struct{ host, machine, capsule string }
-
-func (e *elsewhere) register(f *pflag.FlagSet) {
-	for _, o := range []struct {
-		value       *string
-		name, short string
-	}{{&e.host, "host", "H"}, {&e.machine, "machine", "M"}, {&e.capsule, "capsule", "C"}} {
-		f.StringVarP(o.value, o.name, o.short, "", "")
-		f.Lookup(o.name).Hidden = true
-	}
-}
-
-func (e *elsewhere) refuse() error {
-	const why = ": the proof of an end is read from the cgroups of the machine itself"
-	switch {
-	case e.host != "":
-		return &usageError{"cannot use --host " + quote(e.host) + why, "run unitward there: ssh " + e.host + " unitward run -- COMMAND…"}
-	case e.machine != "":
-		return &usageError{"cannot use --machine " + quote(e.machine) + why,
-			"run unitward in there: systemd-run --machine=" + e.machine + " --pipe --wait unitward run -- COMMAND…"}
-	case e.capsule != "":
-		return usage("cannot use --capsule %s: its manager is another user's, whose word is not taken", quote(e.capsule))
-	}
-	return nil
 }
 
 // jobModes are those of systemctl(1) that leave the job its guard: without
@@ -80,9 +50,6 @@ var jobModes = [...]string{"fail", "replace", "replace-irreversibly", "isolate",
 
 // manage turns them into parts of the job.
 func (o *jobOptions) manage(s *unit.Spec) error {
-	if err := o.elsewhere.refuse(); err != nil {
-		return err
-	}
 	s.InheritSlice, s.IgnoreFailure = o.sliceInherit, o.ignoreFailure
 	if o.rootDirectory != "" {
 		if err := o.root(s); err != nil {

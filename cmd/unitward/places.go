@@ -22,7 +22,7 @@ func places(rec *unit.Record, state unit.State) []place {
 	}
 	// A settled job's unit has been given back.
 	if onManager(rec) && state != unit.StateSettled {
-		all = append(all, place{"systemd", forManager("systemctl", rec.Identity.Manager) + " status " + rec.Identity.Unit})
+		all = append(all, place{"systemd", systemctlFor(rec.Identity) + " status " + rec.Identity.Unit})
 	}
 	return all
 }
@@ -43,13 +43,44 @@ func journalOf(rec *unit.Record) string {
 	case name == "":
 		name = rec.Name + ".service"
 	}
-	return forManager("journalctl", id.Manager) + " -u " + name
+	return journalctlFor(id) + name
 }
 
-// forManager is a program of systemd for one of the managers.
-func forManager(program string, m unit.Manager) string {
-	if m == unit.ManagerUser {
-		return program + " --user"
+// journalctlFor is how journalctl is asked for a unit, whose name follows. It
+// leads to no host by itself, and of another user's units the fields alone tell.
+func journalctlFor(id unit.Identity) string {
+	option, field := " -u ", " _SYSTEMD_USER_UNIT="
+	switch r := id.Remote(); {
+	case r.Host != "":
+		a, _ := unit.ParseHost(r.Host) // it was parsed before
+		program := "ssh "
+		if a.Port != "" {
+			program += "-p " + a.Port + " "
+		}
+		if program += a.Login + " journalctl"; a.Container != "" {
+			program += " -M " + a.Container
+		}
+		return program + option
+	case r.Machine != "":
+		_, machine, _, _ := unit.ParseMachine(r.Machine) // it was parsed before
+		program := "journalctl"
+		if machine != unit.ThisMachine {
+			program += " -M " + machine
+		}
+		if id.Manager == unit.ManagerUser {
+			return program + field
+		}
+		return program + option
+	case id.Manager == unit.ManagerUser:
+		return "journalctl --user" + option
 	}
-	return program
+	return "journalctl" + option
+}
+
+func systemctlFor(id unit.Identity) string {
+	program := "systemctl"
+	if id.Manager == unit.ManagerUser {
+		program += " --user"
+	}
+	return program + id.Remote().Options()
 }

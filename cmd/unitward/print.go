@@ -96,7 +96,11 @@ func printReport(w io.Writer, r unit.Report, foreign string, more []place, separ
 	}
 	switch r.Isolation {
 	case verify.IsolationService, verify.IsolationScope:
-		line("unit", "%s (%s manager)", r.Unit, r.Manager)
+		where := ""
+		if r.Remote != nil {
+			where = " of " + r.Remote.String()
+		}
+		line("unit", "%s (%s manager%s)", r.Unit, r.Manager, where)
 	case verify.IsolationCgroup:
 		line("unit", "cgroup %s", r.Cgroup)
 	case verify.IsolationGroup:

@@ -56,6 +56,7 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, p *ptyOptions, args []strin
 		return err
 	}
 	defer b.close()
+	a.tellWhere(b, s)
 	// From here on the job has run, whatever else goes wrong: its code comes
 	// back, and 125 would say that nothing ran.
 	a.warn(b.tty.begin())
@@ -84,6 +85,18 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, p *ptyOptions, args []strin
 		return nil
 	}
 	return &statusError{status}
+}
+
+// tellWhere says where to look for a job elsewhere, whose output does not come
+// here, while this call waits for it.
+func (a *app) tellWhere(b *begun, s *unit.Spec) {
+	if !s.Remote.Named() || a.quiet {
+		return
+	}
+	fmt.Fprintf(a.Err, "unitward: job %s is one of %s\n", b.job.Name(), s.Remote)
+	if s.Output == unit.OutputJournal {
+		fmt.Fprintf(a.Err, "hint: what it writes is shown by: %s\n", journalOf(b.job.Record()))
+	}
 }
 
 // seekAfter is how long a job runs before it is worth a search for what left its

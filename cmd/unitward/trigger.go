@@ -127,6 +127,10 @@ func (a *app) trigger(cmd *cobra.Command, o *jobOptions, to *triggerOptions, arg
 	if err != nil {
 		return err
 	}
+	if s.Remote.Named() {
+		return &usageError{fmt.Sprintf("cannot start a job again and again with a manager of %s: each run is a job of unitward, which need not be there", s.Remote),
+			"run unitward there"}
+	}
 	if err := o.fitsTrigger(t.Kind, s); err != nil {
 		return err
 	}

@@ -34,18 +34,30 @@ type connection struct {
 	err    error
 }
 
+// seat is a manager, and where it is.
+type seat struct {
+	manager unit.Manager
+	remote  unit.Remote
+}
+
+// here is a manager of this machine.
+func here(m unit.Manager) seat { return seat{manager: m} }
+
+// seatOf is where a job is to be, or was, started.
+func seatOf(id *unit.Identity) seat { return seat{id.Manager, id.Remote()} }
+
 // begin begins to connect to a manager, if nobody has. The caller holds no lock.
-func (l *Launcher) begin(m unit.Manager) *connection {
+func (l *Launcher) begin(at seat) *connection {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c := l.conns[m]; c != nil {
+	if c := l.conns[at]; c != nil {
 		return c
 	}
 	c := &connection{done: make(chan struct{})}
-	l.conns[m] = c
+	l.conns[at] = c
 	go func() {
 		defer close(c.done)
-		c.client, c.err = dbusclient.Dial(l.ctx, m, dbusclient.Environment{Getenv: l.cfg.Getenv, UID: l.cfg.UID})
+		c.client, c.err = dbusclient.Dial(l.ctx, at.manager, l.environment(at))
 		if c.err == nil && l.ctx.Err() != nil {
 			c.client.Close() // too late for Launcher.Close
 		}
@@ -62,15 +74,15 @@ func absent(err error) bool {
 
 // client connects to a manager once. The error is a *unit.NoManagerError; a
 // failure is forgotten when it was told, so that the next call looks again.
-func (l *Launcher) client(ctx context.Context, m unit.Manager) (*dbusclient.Client, error) {
-	c := l.begin(m)
+func (l *Launcher) client(ctx context.Context, at seat) (*dbusclient.Client, error) {
+	c := l.begin(at)
 	select {
 	case <-c.done:
 	default:
 		select {
 		case <-c.done:
 		case <-ctx.Done():
-			return nil, &unit.NoManagerError{Manager: m, Tried: []string{"it has not answered yet"}, Silent: true}
+			return nil, &unit.NoManagerError{Manager: at.manager, Remote: at.remote, Tried: []string{"it has not answered yet"}, Silent: true}
 		}
 	}
 	if c.err == nil {
@@ -78,27 +90,27 @@ func (l *Launcher) client(ctx context.Context, m unit.Manager) (*dbusclient.Clie
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.conns[m] == c {
-		delete(l.conns, m)
+	if l.conns[at] == c {
+		delete(l.conns, at)
 	}
 	return nil, c.err
 }
 
 // connected awaits what Connect began.
-func (l *Launcher) connected(ctx context.Context, m unit.Manager) (*dbusclient.Client, error) {
-	return l.client(ctx, m)
+func (l *Launcher) connected(ctx context.Context, at seat) (*dbusclient.Client, error) {
+	return l.client(ctx, at)
 }
 
 // silent reports whether a manager did not answer in time, a short time ago.
-func (l *Launcher) silent(m unit.Manager) bool {
+func (l *Launcher) silent(at seat) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Since(l.muteSince[m]) < silence
+	return time.Since(l.muteSince[at]) < silence
 }
 
 // noteSilence remembers that a manager did not answer in time.
-func (l *Launcher) noteSilence(m unit.Manager) {
+func (l *Launcher) noteSilence(at seat) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.muteSince[m] = time.Now()
+	l.muteSince[at] = time.Now()
 }

@@ -15,7 +15,7 @@ import (
 
 // examineManager connects to the manager of a rung; false when there is none.
 func (l *Launcher) examineManager(ctx context.Context, f *RungFinding) bool {
-	c, err := l.client(ctx, f.Manager)
+	c, err := l.client(ctx, here(f.Manager))
 	if err != nil {
 		f.Problem, f.Hints = err.Error(), l.managerHints(f.Manager)
 		return false

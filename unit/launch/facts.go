@@ -60,7 +60,7 @@ func (l *Launcher) Foresee(ctx context.Context, m unit.Manager, rungs []string) 
 	for _, rung := range rungs {
 		switch {
 		case managed(rung):
-			if _, err := l.client(ctx, m); err == nil {
+			if _, err := l.client(ctx, here(m)); err == nil {
 				return rung
 			}
 		case rung == verify.IsolationCgroup:

@@ -126,7 +126,7 @@ func (j *Job) seenRunning() (unit.Report, bool) {
 			return unit.Report{}, false
 		}
 		o.Group = verify.Group{State: verify.GroupPopulated, PGID: id.PID, Members: []verify.Member{main}}
-	case id.CgroupInode == 0, j.l.hierarchy() == nil:
+	case id.CgroupInode == 0, j.hierarchy() == nil:
 		return unit.Report{}, false
 	default:
 		if o.Cgroup = j.group().Glance(); o.Cgroup.State != verify.CgroupPopulated {

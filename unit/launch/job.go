@@ -143,6 +143,8 @@ func (j *Job) identity() verify.Identity {
 		return verify.Identity{State: verify.IdentityForeign, Detail: fmt.Sprintf("the record is of host %s, this is %s", id.Host, h.machine)}
 	case id.UID != j.l.cfg.UID:
 		return verify.Identity{State: verify.IdentityForeign, Detail: fmt.Sprintf("the record is of uid %d, this is %d", id.UID, j.l.cfg.UID)}
+	case id.Far != nil:
+		return j.farIdentity()
 	case id.Boot != h.boot:
 		return verify.Identity{State: verify.IdentityOtherBoot, Detail: fmt.Sprintf("recorded %s, now %s", id.Boot, h.boot)}
 	}
@@ -158,10 +160,18 @@ func (j *Job) Foreign() string {
 	return ""
 }
 
+// hierarchy is that of the launcher, for a job of this machine; nil for another.
+func (j *Job) hierarchy() *cgroup.Hierarchy {
+	if j.rec.Identity.Far != nil {
+		return nil
+	}
+	return j.l.hierarchy()
+}
+
 // group is the job's recorded cgroup. It is asked for only where there is a
 // hierarchy.
 func (j *Job) group() *cgroup.Group {
-	return j.l.hierarchy().Recorded(j.rec.Identity.Cgroup, j.rec.Identity.CgroupInode)
+	return j.hierarchy().Recorded(j.rec.Identity.Cgroup, j.rec.Identity.CgroupInode)
 }
 
 // observe looks at the job once, at everything there is to look at.
@@ -195,10 +205,12 @@ func (j *Job) look(ctx context.Context, wait time.Duration) (unit.Report, error)
 	if j.rec.Sealed != nil {
 		return *j.rec.Sealed, nil
 	}
-	looked, m := ctx, j.rec.Identity.Manager
+	looked, at := ctx, seatOf(&j.rec.Identity)
 	if managed(j.rec.Identity.Isolation) {
-		if wait <= lookWait && j.l.silent(m) {
+		if wait <= lookWait && j.l.silent(at) {
 			wait = verify.QueryTimeout
+		} else {
+			wait = j.patience(wait)
 		}
 		var cancel context.CancelFunc
 		looked, cancel = context.WithTimeout(ctx, wait)
@@ -215,7 +227,7 @@ func (j *Job) look(ctx context.Context, wait time.Duration) (unit.Report, error)
 	}
 	lk := j.observe(looked, dbusclient.DepthAll)
 	if looked.Err() != nil && ctx.Err() == nil {
-		j.l.noteSilence(m)
+		j.l.noteSilence(at)
 	}
 	return j.settle(ctx, lk)
 }
@@ -226,6 +238,9 @@ func (j *Job) Verify(ctx context.Context, weak bool) (unit.Report, error) {
 	j.weak = weak
 	if j.rec.Sealed != nil {
 		return *j.rec.Sealed, nil
+	}
+	if j.rec.Identity.Far != nil {
+		return j.look(ctx, actWait) // the bounds are those of this machine
 	}
 	adopted, cancel := context.WithTimeout(ctx, verify.QueryTimeout)
 	defer cancel()

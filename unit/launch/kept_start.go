@@ -299,7 +299,7 @@ func (k *kept) forkFailed(s *unit.Spec, err error) error {
 func (p *scopePlace) start(ctx context.Context, s *unit.Spec) error {
 	rec := p.j.rec
 	id := &rec.Identity
-	c, err := p.j.l.connected(ctx, s.Manager)
+	c, err := p.j.l.connected(ctx, here(s.Manager))
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ const frozenKillWait = 2 * time.Second
 // frozen. A manager of systemd 247 sends it to each while others are born, and
 // then goes on, for ever against a fork bomb, and answers nobody meanwhile.
 func (j *Job) killMembers(ctx context.Context) (how string, err error) {
-	h, id := j.l.hierarchy(), j.rec.Identity
+	h, id := j.hierarchy(), j.rec.Identity
 	if h == nil {
 		return "", cgroup.ErrNoHierarchy
 	}

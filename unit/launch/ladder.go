@@ -81,7 +81,9 @@ func (j *Job) try(ctx context.Context, rung string, s *unit.Spec, io Stdio) erro
 	}
 	switch rung {
 	case verify.IsolationService:
-		if err := j.l.nice(ctx, s); err != nil {
+		if s.Remote.Named() {
+			id.Far = &unit.Far{Remote: s.Remote}
+		} else if err := j.l.nice(ctx, s); err != nil {
 			return err
 		}
 		id.Manager, id.Unit = s.Manager, j.rec.Name+".service"
@@ -96,7 +98,7 @@ func (j *Job) try(ctx context.Context, rung string, s *unit.Spec, io Stdio) erro
 		return err
 	case verify.IsolationScope:
 		id.Manager, id.Unit = s.Manager, j.rec.Name+".scope"
-		if _, err := j.l.connected(ctx, s.Manager); err != nil {
+		if _, err := j.l.connected(ctx, here(s.Manager)); err != nil {
 			return err
 		}
 	}

@@ -29,9 +29,9 @@ type Launcher struct {
 	end context.CancelFunc
 
 	mu    sync.Mutex
-	conns map[unit.Manager]*connection
+	conns map[seat]*connection
 	// muteSince is when a manager last did not answer in time.
-	muteSince map[unit.Manager]time.Time
+	muteSince map[seat]time.Time
 	cgroups   *cgroup.Hierarchy
 	// parent is where cgroups were made that nobody named a place for, and
 	// parentAt when that was found.
@@ -67,7 +67,7 @@ func New(cfg Config) (*Launcher, error) {
 	ctx, end := context.WithCancel(context.Background())
 	return &Launcher{
 		cfg: cfg, store: s, host: readHost(), self: self, ctx: ctx, end: end,
-		conns: map[unit.Manager]*connection{}, muteSince: map[unit.Manager]time.Time{},
+		conns: map[seat]*connection{}, muteSince: map[seat]time.Time{},
 		guards: map[unit.Manager]*sharedGuard{}, owned: map[int]struct{}{},
 	}, nil
 }

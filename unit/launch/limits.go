@@ -72,7 +72,11 @@ func (j *Job) readLimits(c *dbusclient.Client, asked []unit.LimitAsked, id unit.
 func (j *Job) readLimit(c *dbusclient.Client, a unit.LimitAsked, id unit.Identity) unit.Limit {
 	lim := unit.Limit{Name: a.Name, Asked: a.Value}
 	controller, file := controllerOf(a.Name)
-	h := j.l.hierarchy()
+	if id.Far != nil {
+		lim.Found = "not read: its cgroup is not this machine's, or not this user's"
+		return lim
+	}
+	h := j.hierarchy()
 	if h == nil {
 		lim.Found = "no cgroup2 file system is mounted"
 		return lim

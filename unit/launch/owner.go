@@ -46,7 +46,7 @@ func (l *Launcher) ownerUnit(ctx context.Context, s *unit.Spec) (unit.OwnerUnit,
 	for _, m := range managers {
 		asked, cancel := context.WithTimeout(ctx, actWait)
 		defer cancel()
-		c, err := l.client(asked, m)
+		c, err := l.client(asked, here(m))
 		if err != nil {
 			whys = append(whys, err.Error())
 			continue

@@ -28,7 +28,7 @@ func (j *Job) act(ctx context.Context, op string, do func(backend) error) error 
 	}
 	if j.rec.Sealed == nil {
 		if j.held != nil {
-			reached, cancel := context.WithTimeout(ctx, actWait)
+			reached, cancel := context.WithTimeout(ctx, j.patience(actWait))
 			j.held.reach(reached)
 			cancel()
 		}

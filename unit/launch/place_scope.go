@@ -25,7 +25,7 @@ type scopePlace struct {
 
 func (l *Launcher) openScope(ctx context.Context, j *Job) *scopePlace {
 	p := &scopePlace{j: j}
-	c, err := l.client(ctx, j.rec.Identity.Manager)
+	c, err := l.client(ctx, seatOf(&j.rec.Identity))
 	if err == nil {
 		p.unit, err = c.Open(ctx, j.rec.Identity.Unit)
 	}
@@ -46,7 +46,7 @@ func (p *scopePlace) look(ctx context.Context, lk *look) {
 	}
 	switch {
 	case id.Cgroup == "":
-	case p.j.l.hierarchy() == nil:
+	case p.j.hierarchy() == nil:
 		lk.o.Cgroup = verify.Cgroup{State: verify.CgroupUnavailable, Path: id.Cgroup, Err: cgroup.ErrNoHierarchy.Error()}
 	default:
 		lk.o.Cgroup = p.j.group().Read()

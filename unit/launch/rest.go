@@ -50,7 +50,7 @@ func (j *Job) Rest() (r Rest, ok bool) {
 // that, and is no sign of it.
 func (u *service) undisturbed() bool {
 	id := u.j.rec.Identity
-	if u.unit == nil || !u.unit.GoesOn() || u.j.rec.Tended || id.PID == 0 {
+	if u.unit == nil || !u.unit.GoesOn() || u.j.rec.Tended || id.PID == 0 || id.Far != nil {
 		return false
 	}
 	s, err := proc.Root.Stat(id.PID) // what cannot be read is no sign of life

@@ -19,29 +19,40 @@ func (u *service) forward(ctx context.Context, who unit.Who, signal int) error {
 	if who == unit.WhoMain && u.j.rec.Tended {
 		return u.j.signalMain(signal)
 	}
-	tried, cancel := context.WithTimeout(ctx, forwardWait)
+	tried, cancel := context.WithTimeout(ctx, u.j.patience(forwardWait))
 	defer cancel()
-	rec := u.j.rec
-	id, err := u.unit.InvocationID(tried)
-	switch {
-	case err == nil && id == rec.Identity.InvocationID && id != "":
-		err = u.unit.Kill(tried, who, signal)
-	case err == nil && id == "":
-		return &unit.EndedError{Op: "signal", Name: rec.Name}
-	case err == nil:
-		return &unit.IdentityError{Name: rec.Name, Detail: "InvocationID is " + id + ", recorded was " + rec.Identity.InvocationID}
+	if u.j.rec.Identity.Far != nil {
+		return u.forwardFar(tried, who, signal)
 	}
+	err := u.forwardKnown(tried, who, signal)
 	var ended *unit.EndedError
-	if err == nil || errors.As(err, &ended) {
+	var other *unit.IdentityError
+	if err == nil || errors.As(err, &ended) || errors.As(err, &other) {
 		return err
 	}
 	return u.sendAlone(who, signal)
 }
 
+// forwardKnown sends a signal by the manager, where the unit is seen to be the
+// job's.
+func (u *service) forwardKnown(tried context.Context, who unit.Who, signal int) error {
+	rec := u.j.rec
+	id, err := u.unit.InvocationID(tried)
+	switch {
+	case err == nil && id == rec.Identity.InvocationID && id != "":
+		return u.unit.Kill(tried, who, signal)
+	case err == nil && id == "":
+		return &unit.EndedError{Op: "signal", Name: rec.Name}
+	case err == nil:
+		return &unit.IdentityError{Name: rec.Name, Detail: "InvocationID is " + id + ", recorded was " + rec.Identity.InvocationID}
+	}
+	return err
+}
+
 // sendAlone sends a signal without a manager: to the recorded main process, or
 // to every member of the recorded cgroup.
 func (u *service) sendAlone(who unit.Who, signal int) error {
-	h, id := u.j.l.hierarchy(), u.j.rec.Identity
+	h, id := u.j.hierarchy(), u.j.rec.Identity
 	ended := &unit.EndedError{Op: "signal", Name: u.j.rec.Name}
 	if who == unit.WhoMain {
 		if id.PID == 0 || id.StartTime == 0 {

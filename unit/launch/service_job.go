@@ -42,8 +42,8 @@ type service struct {
 // no error: what is seen will say so.
 func (l *Launcher) openService(ctx context.Context, j *Job) *service {
 	u := &service{j: j}
-	if m := j.rec.Identity.Manager; l.silent(m) {
-		u.unreached = (&unit.NoManagerError{Manager: m, Tried: []string{"it does not answer"}}).Error()
+	if at := seatOf(&j.rec.Identity); l.silent(at) {
+		u.unreached = (&unit.NoManagerError{Manager: at.manager, Remote: at.remote, Tried: []string{"it does not answer"}}).Error()
 		return u
 	}
 	u.reach(ctx)
@@ -79,7 +79,7 @@ func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look)
 	o.Unit.Err, lk.absent = u.unreached, u.absent
 	// The unit first, then the recorder, then the cgroup: a recorder or a
 	// member that an earlier answer missed is still there to be seen.
-	h, id := u.j.l.hierarchy(), rec.Identity
+	h, id := u.j.hierarchy(), rec.Identity
 	if h == nil {
 		depth = dbusclient.DepthAll // the manager is the only witness
 	}
@@ -193,7 +193,7 @@ func (u *service) reach(ctx context.Context) {
 	if u.unit != nil {
 		return
 	}
-	c, err := u.j.l.client(ctx, u.j.rec.Identity.Manager)
+	c, err := u.j.l.client(ctx, seatOf(&u.j.rec.Identity))
 	if err != nil {
 		u.unreached, u.absent = err.Error(), absent(err)
 		return
@@ -276,6 +276,9 @@ func (u *service) release(ctx context.Context, lk look) error {
 		if err := u.unit.Stop(ctx); err != nil {
 			return err
 		}
+	}
+	if err := u.letGo(ctx); err != nil {
+		return err
 	}
 	if u.guard != nil {
 		u.guard.Release() // it ends while the report is written

@@ -15,6 +15,9 @@ import (
 
 // launch makes the unit and fills in who the job turned out to be.
 func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error) {
+	if s.Remote.Named() {
+		return u.launchFar(ctx, s, io)
+	}
 	u.j.rec.Recorder = s.Lifetime != unit.LifetimeCall || s.DetachAfter > 0 || s.Output == unit.OutputCapture
 	if err := mayEnter(s, u.j.rec.Identity.Unit); err != nil {
 		return err
@@ -22,7 +25,7 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	if err := u.watchLifetime(s); err != nil {
 		return err
 	}
-	if u.client, err = u.j.l.connected(ctx, s.Manager); err != nil {
+	if u.client, err = u.j.l.connected(ctx, here(s.Manager)); err != nil {
 		return err
 	}
 	if s.RequireLimits {
@@ -202,6 +205,7 @@ func (u *service) abandon() {
 	// Whatever fails here is said by the start's own error or by nobody.
 	_ = u.unit.Kill(ctx, unit.WhoAll, sigKill)
 	_ = u.unit.Stop(ctx)
+	_ = u.letGo(ctx)
 	u.guardEnd()
 	u.unit.Close()
 	u.dropped(ctx)
@@ -269,6 +273,10 @@ func (u *service) carriedOut(ctx context.Context, h *handed) bool {
 			return true // or not known
 		}
 	}
+	if u.j.rec.Identity.Far != nil {
+		loaded, err := u.client.Loaded(ctx, dbusclient.HoldSlice(u.j.rec.Identity.Nonce))
+		return err != nil || loaded
+	}
 	if h.await != nil {
 		if _, err := os.Lstat(h.files[0]); err != nil {
 			return true
@@ -294,14 +302,14 @@ func (u *service) identify(ctx context.Context, s *unit.Spec) error {
 	if r.ControlGroup != "" {
 		id.Cgroup = r.ControlGroup
 	}
-	if h := u.j.l.hierarchy(); h != nil && id.Cgroup != "" {
+	if h := u.j.hierarchy(); h != nil && id.Cgroup != "" {
 		if g, err := h.Lookup(id.Cgroup); err == nil {
 			id.CgroupInode = g.Inode
 		}
 	}
 	if u.command.PID != 0 {
 		id.PID, id.StartTime = u.command.PID, u.command.StartTime
-	} else if id.PID != 0 {
+	} else if id.PID != 0 && id.Far == nil {
 		id.StartTime, _ = keeper.StartTime(id.PID) // gone already: the exit will say
 	}
 	started := r.StartedAt

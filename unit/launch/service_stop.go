@@ -36,7 +36,11 @@ func (u *service) terminate(ctx context.Context, signal int, grace time.Duration
 // first; while it stops a unit it cannot be told, and what it leaves frozen is
 // thawed by its cgroup.
 func (u *service) thaw(ctx context.Context) {
-	h, id := u.j.l.hierarchy(), u.j.rec.Identity
+	h, id := u.j.hierarchy(), u.j.rec.Identity
+	if id.Far != nil {
+		_ = u.unit.Thaw(ctx) // one that is not frozen stays as it is
+		return
+	}
 	if h == nil || id.CgroupInode == 0 || !u.frozen() {
 		return
 	}

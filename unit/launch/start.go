@@ -81,7 +81,7 @@ func (l *Launcher) Connect(_ context.Context, s *unit.Spec) {
 	if !managed(s.Isolation[0]) || s.Isolation[0] == verify.IsolationScope && s.Lifetime != unit.LifetimeCall {
 		return
 	}
-	l.begin(s.Manager)
+	l.begin(seat{s.Manager, s.Remote})
 }
 
 // joined is the job of a key, if it is not settled; else nil.

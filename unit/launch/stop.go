@@ -204,7 +204,7 @@ func (j *Job) update(change func(*unit.Record)) error {
 // grace can cut the last look off in the middle, and what was not seen is not
 // acted on: so it looks again.
 func (j *Job) kill(ctx context.Context) (unit.Report, error) {
-	looked, cancel := context.WithTimeout(ctx, lookWait)
+	looked, cancel := context.WithTimeout(ctx, j.patience(lookWait))
 	lk := j.observe(looked, dbusclient.DepthVerdict)
 	cancel()
 	if lk.v.Confirmed {

@@ -67,7 +67,7 @@ func (l *Launcher) StartTrigger(ctx context.Context, m unit.Manager, t Trigger) 
 	if err != nil {
 		return err
 	}
-	c, err := l.connected(ctx, m)
+	c, err := l.connected(ctx, here(m))
 	if err != nil {
 		return err
 	}

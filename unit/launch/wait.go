@@ -144,7 +144,7 @@ func (j *Job) reach(ctx context.Context) {
 	if j.held == nil {
 		return
 	}
-	reached, cancel := context.WithTimeout(ctx, lookWait)
+	reached, cancel := context.WithTimeout(ctx, j.patience(lookWait))
 	defer cancel()
 	j.held.reach(reached)
 }
