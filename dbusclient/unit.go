@@ -62,6 +62,10 @@ func (c *Client) Loaded(ctx context.Context, name string) (bool, error) {
 // Name is the unit's full name.
 func (u *Unit) Name() string { return u.name }
 
+// Version is the major version of the unit's manager; 0 when it could not be
+// read.
+func (u *Unit) Version() int { return u.c.Version() }
+
 // Changed receives after something about the unit may have changed.
 func (u *Unit) Changed() <-chan struct{} { return u.follower.wake }
 
@@ -91,6 +95,9 @@ type Reading struct {
 	HandoffAt time.Time
 	// CPUUsage and MemoryPeak are nil where the manager does not count.
 	CPUUsage, MemoryPeak *uint64
+	// Frozen is true for a unit elsewhere whose processes its manager has
+	// frozen. Only DepthAll reads it.
+	Frozen bool
 	// Absent is true when nothing could be read because the manager is not
 	// there, rather than slow: the connection broke, or nobody has its name.
 	Absent bool
@@ -215,6 +222,7 @@ func (u *Unit) Read(ctx context.Context, depth Depth) Reading {
 	dates, result := u.follower.told()
 	r.Result = result
 	var handoff uint64
+	var freezer string
 	questions := []question{
 		{sdUnit, "LoadState", &r.LoadState, false},
 		{sdUnit, "ActiveState", &r.ActiveState, false},
@@ -239,6 +247,9 @@ func (u *Unit) Read(ctx context.Context, depth Depth) Reading {
 			question{sdSvc, "TasksCurrent", &r.TasksCurrent, false},
 			question{sdSvc, "ExecMainPID", &pid, false},
 			question{sdSvc, "ExecMainHandoffTimestamp", &handoff, true})
+		if u.c.env.Bridge != nil {
+			questions = append(questions, question{sdUnit, "FreezerState", &freezer, true}) // systemd 246
+		}
 	}
 	// Last: should the unit be unloaded meanwhile, the defaults that were read
 	// of it do not come with its identity.
@@ -249,7 +260,7 @@ func (u *Unit) Read(ctx context.Context, depth Depth) Reading {
 	r.Unit.Read = r.Err == "" //nolint:staticcheck // Read is a method's name too
 	r.InvocationID = hex.EncodeToString(invocation)
 	r.MainPID = int(pid)
-	r.Told = u.follower.ended()
+	r.Told, r.Frozen = u.follower.ended(), freezer == "frozen"
 	r.MainStartAt, r.MainExitAt, r.InactiveEnterAt, r.HandoffAt = wall(dates.start), wall(dates.exit), wall(dates.inactive), wall(handoff)
 	if cpu != unset {
 		r.CPUUsage = &cpu

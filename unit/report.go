@@ -54,9 +54,11 @@ const (
 // Report is what is known of a job, the same object wherever unitward speaks
 // of one.
 type Report struct {
-	Schema    string `json:"schema"`
-	Name      string `json:"name"`
-	State     State  `json:"state"`
+	Schema string `json:"schema"`
+	Name   string `json:"name"`
+	State  State  `json:"state"`
+	// Paused is true when the job was seen to be paused while it runs.
+	Paused    bool   `json:"paused,omitempty"`
 	Isolation string `json:"isolation"`
 	// Refused says which isolations come before Isolation and were not
 	// taken, and why.

@@ -108,7 +108,7 @@ func (r row) state() string {
 	if r.foreign != "" {
 		return "foreign"
 	}
-	return string(r.rep.State)
+	return stateOf(*r.rep)
 }
 
 // badRecord is a job whose record cannot be used.

@@ -29,7 +29,7 @@ func sentenceOf(r unit.Report) string {
 	if r.State == unit.StateEnded {
 		return fmt.Sprintf("its main process ended (%s), %d others are left", result(r), len(r.Tree.Members))
 	}
-	return "it is " + string(r.State)
+	return "it is " + stateOf(r)
 }
 
 func memberList(ms []verify.Member) string {
@@ -159,9 +159,17 @@ func printReport(w io.Writer, r unit.Report, foreign string, more []place, separ
 	return err
 }
 
+// stateOf is the state in a word.
+func stateOf(r unit.Report) string {
+	if r.Paused {
+		return "paused"
+	}
+	return string(r.State)
+}
+
 func stateLine(r unit.Report) string {
 	if r.Reason == nil {
-		return string(r.State)
+		return stateOf(r)
 	}
 	return fmt.Sprintf("%s, %s", r.State, result(r))
 }

@@ -92,7 +92,7 @@ func whyNotThere(option string, s *unit.Spec) (why, hint string) {
 		}
 		return "streams do not go there", "what it writes is in the journal there, with --output null nowhere"
 	case "setenv", "clean-env", "expand-environment":
-		return "it has the environment that its manager gives, and a variable would be for everybody there to read", "name a file there: -p EnvironmentFile=PATH"
+		return "it has the environment that its manager gives, and a variable would be for everybody there to read", "give it a file that is there: -p LoadCredential=ID:PATH"
 	case "lifetime", "owner-pid":
 		if s.Lifetime != unit.LifetimeDetached {
 			return "nobody there watches a process of this machine", "it outlives its call; --timeout holds there"

@@ -59,6 +59,12 @@ func (e *TerminalError) Hint() []string {
 	return []string{e.Way}
 }
 
+// asleep is true where the holder of the terminal cannot answer, since it is one
+// of what is paused: a service's is in its unit.
+func (j *Job) asleep() bool {
+	return j.rec.Identity.Isolation == verify.IsolationService && j.rec.Identity.CgroupInode != 0 && j.hierarchy() != nil && j.frozen()
+}
+
 // Attach comes to the terminal of a job that was started with Spec.Window. The
 // errors are *TerminalError, *unit.EndedError, *unit.IdentityError for a job of
 // another host, boot or user, and *store.DirError.
@@ -71,6 +77,9 @@ func (j *Job) Attach(ctx context.Context, visit terminal.Visit) (*terminal.Remot
 		return nil, &TerminalError{j.rec.Name, "it has no terminal to come to", "unitward start --pty gives a job one"}
 	case j.rec.Sealed != nil, id.State != verify.IdentitySame:
 		return nil, ended
+	}
+	if j.asleep() {
+		return nil, &TerminalError{j.rec.Name, "it is paused, and who holds its terminal with it", "let it go on first: unitward resume " + j.rec.Name}
 	}
 	dir, err := j.entry.OpenDir()
 	if err != nil {
@@ -85,7 +94,7 @@ func (j *Job) Attach(ctx context.Context, visit terminal.Visit) (*terminal.Remot
 	case errors.As(err, &refused):
 		return nil, &TerminalError{j.rec.Name, refused.Why, ""}
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, unix.EAGAIN):
-		return nil, &TerminalError{j.rec.Name, "who holds its terminal does not answer", "that of a paused service goes on with: unitward resume " + j.rec.Name}
+		return nil, &TerminalError{j.rec.Name, "who holds its terminal does not answer", "unitward status " + j.rec.Name + " says what it does"}
 	case !errors.Is(err, terminal.ErrNoHolder):
 		return nil, &TerminalError{j.rec.Name, err.Error(), ""}
 	}

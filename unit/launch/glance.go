@@ -133,7 +133,9 @@ func (j *Job) seenRunning() (unit.Report, bool) {
 			return unit.Report{}, false
 		}
 	}
-	return rec.Report(o, verify.Judge(o)), true
+	rep := rec.Report(o, verify.Judge(o))
+	rep.Paused = rep.State == unit.StateRunning && j.paused(look{o: o})
+	return rep, true
 }
 
 // Orphan reports whether a job's owner, or the process that started it, is

@@ -327,6 +327,7 @@ func (j *Job) removeLeft() {
 
 func (j *Job) report(lk look) unit.Report {
 	rep := j.rec.Report(lk.o, lk.v)
+	rep.Paused = rep.State == unit.StateRunning && j.paused(lk)
 	rep.Usage = lk.usage
 	rep.LeftUnit = append(rep.LeftUnit, lk.left...)
 	if j.rec.Output == unit.OutputCapture {

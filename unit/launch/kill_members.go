@@ -19,6 +19,16 @@ const versionCgroupKill = 250
 // frozenKillWait bounds a kill that freezes the members first.
 const frozenKillWait = 2 * time.Second
 
+// killInstead sends SIGKILL to all of the job where a manager of that version had
+// better not be asked to; done is false where it is to be, or nobody else can.
+func (j *Job) killInstead(ctx context.Context, signal, version int) (how string, done bool) {
+	if signal != sigKill || version >= versionCgroupKill {
+		return "", false
+	}
+	how, err := j.killMembers(ctx)
+	return how, err == nil
+}
+
 // killMembers sends SIGKILL to every member of the recorded cgroup: by
 // cgroup.kill (Linux 5.14), and before that to each of them while they are
 // frozen. A manager of systemd 247 sends it to each while others are born, and

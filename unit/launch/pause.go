@@ -2,8 +2,10 @@ package launch
 
 import (
 	"context"
+	"slices"
 
 	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/verify"
 )
 
 // Pause freezes every process of the job. The errors are those of Signal.
@@ -18,6 +20,30 @@ func (j *Job) Pause(ctx context.Context) error {
 // Resume lets a paused job go on. The errors are those of Signal.
 func (j *Job) Resume(ctx context.Context) error {
 	return j.act(ctx, "resume", func(b backend) error { return b.resume(ctx) })
+}
+
+// paused is true for a job that a look has seen to be paused: its cgroup is
+// frozen, or every process of a group is stopped, its own doing or another's.
+func (j *Job) paused(lk look) bool {
+	switch id := j.rec.Identity; {
+	case id.Far != nil:
+		return lk.reading.Frozen
+	case id.Isolation == verify.IsolationGroup:
+		runs := func(m verify.Member) bool { return m.State != stopped && m.State != "Z" }
+		return lk.o.Group.State == verify.GroupPopulated && len(lk.o.Group.Members) > 0 && !slices.ContainsFunc(lk.o.Group.Members, runs)
+	default:
+		return id.CgroupInode != 0 && j.hierarchy() != nil && j.frozen()
+	}
+}
+
+// stopped is the state of a process that a signal has stopped (proc_pid_stat(5)).
+const stopped = "T"
+
+// frozen is true for a cgroup that was told to freeze. It is asked for only where
+// there is a hierarchy.
+func (j *Job) frozen() bool {
+	frozen, err := j.group().File("cgroup.freeze")
+	return err == nil && frozen == "1"
 }
 
 // act looks at the job and does something to it when it is still the one

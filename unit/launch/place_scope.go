@@ -78,6 +78,9 @@ func (p *scopePlace) send(ctx context.Context, signal int) (string, error) {
 	if err := p.ours(ctx); err != nil {
 		return "", err
 	}
+	if how, done := p.j.killInstead(ctx, signal, p.unit.Version()); done {
+		return how, nil
+	}
 	return killedByManager, p.unit.Kill(ctx, unit.WhoAll, signal)
 }
 

@@ -227,8 +227,8 @@ func (u *service) signal(ctx context.Context, who unit.Who, signal int) error {
 	if who == unit.WhoMain && u.j.rec.Tended {
 		return u.j.signalMain(signal)
 	}
-	if who == unit.WhoAll && signal == sigKill && u.client.Version() < versionCgroupKill {
-		if _, err := u.j.killMembers(ctx); err == nil {
+	if who == unit.WhoAll {
+		if _, done := u.j.killInstead(ctx, signal, u.client.Version()); done {
 			return nil
 		}
 	}

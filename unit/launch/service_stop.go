@@ -41,21 +41,16 @@ func (u *service) thaw(ctx context.Context) {
 		_ = u.unit.Thaw(ctx) // one that is not frozen stays as it is
 		return
 	}
-	if h == nil || id.CgroupInode == 0 || !u.frozen() {
+	if h == nil || id.CgroupInode == 0 || !u.j.frozen() {
 		return
 	}
-	if u.unit.Thaw(ctx) == nil && !u.frozen() {
+	if u.unit.Thaw(ctx) == nil && !u.j.frozen() {
 		return
 	}
 	if raw, err := h.Attach(id.Cgroup, id.CgroupInode); err == nil {
 		_ = raw.ThawAll() // what stays frozen is killed after the grace
 		raw.Close()
 	}
-}
-
-func (u *service) frozen() bool {
-	frozen, err := u.j.group().File("cgroup.freeze")
-	return err == nil && frozen == "1"
 }
 
 // kill ends every member, and asks the manager only where we cannot. A unit of
