@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/unitward/unitward/dbusclient/dbus"
-
 	"github.com/unitward/unitward/unit"
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"strings"
@@ -82,17 +83,17 @@ func TestHold(t *testing.T) {
 	for _, p := range props {
 		switch p.Name {
 		case "Wants":
-			wants = p.Value.String()
+			wants = fmt.Sprint(p.Value.Value())
 		case "Environment":
-			environment = p.Value.String()
+			environment = fmt.Sprint(p.Value.Value())
 		case "WorkingDirectory":
 			t.Errorf("a directory is asked for: %v", p.Value)
 		}
 	}
-	if wants != `["unitwardhold0a1b.slice"]` || environment != `["A=b"]` {
+	if wants != "[unitwardhold0a1b.slice]" || environment != "[A=b]" {
 		t.Errorf("the service wants %s, with %s", wants, environment)
 	}
-	if len(auxes) != 1 || auxes[0].Name != "unitwardhold0a1b.slice" || auxes[0].Properties[1].Name != "After" || auxes[0].Properties[1].Value.String() != `["job.service"]` {
+	if len(auxes) != 1 || auxes[0].Name != "unitwardhold0a1b.slice" || auxes[0].Properties[1].Name != "After" || fmt.Sprint(auxes[0].Properties[1].Value.Value()) != "[job.service]" {
 		t.Errorf("with it come %+v", auxes)
 	}
 }
