@@ -87,20 +87,20 @@ type OwnerUnit struct {
 // Report says what verdict v, reached by observation o, means for the job.
 func (r *Record) Report(o verify.Observation, v verify.Verdict) Report {
 	rep := Report{
-		Schema: ReportSchema, Name: r.Name, Isolation: r.Identity.Isolation, Manager: r.Identity.Manager,
-		Unit: r.Identity.Unit, InvocationID: r.Identity.InvocationID, Cgroup: r.Identity.Cgroup,
-		BootID: r.Identity.Boot, Host: r.Identity.Host, Command: r.Command, Cwd: r.Cwd,
-		Owner: r.Owner, Lifetime: r.Lifetime, PID: r.Identity.PID,
+		Schema: ReportSchema, Name: Text(r.Name), Isolation: Text(r.Identity.Isolation), Manager: r.Identity.Manager,
+		Unit: Text(r.Identity.Unit), InvocationID: r.Identity.InvocationID, Cgroup: r.Identity.Cgroup,
+		BootID: Text(r.Identity.Boot), Host: Text(r.Identity.Host), Command: r.Command, Cwd: Text(r.Cwd),
+		Owner: r.Owner, Lifetime: r.Lifetime, PID: Number(r.Identity.PID),
 		StartedAt: r.StartedAt, Confirmed: v.Confirmed, Grade: v.Grade,
 		Missing: append([]verify.Missing{}, v.Missing...),
 		Stop:    r.Stop, Limits: append([]Limit{}, r.Limits...),
 		Exit:     exitFact(v.Exit),
-		Tree:     TreeFact{Empty: v.Tree.Empty, Source: v.Tree.Source, At: moment(v.Tree.At), Members: append([]verify.Member{}, v.Tree.Members...)},
+		Tree:     TreeFact{Empty: v.Tree.Empty, Source: Text(v.Tree.Source), At: moment(v.Tree.At), Members: append([]verify.Member{}, v.Tree.Members...)},
 		Refused:  append([]Refusal{}, r.Refused...),
 		LeftUnit: []verify.Member{},
 	}
 	if far := r.Identity.Far; far != nil {
-		rep.Remote, rep.Host, rep.BootID = &far.Remote, far.MachineID, ""
+		rep.Remote, rep.Host, rep.BootID = &far.Remote, Text(far.MachineID), ""
 	}
 	if r.Identity.Isolation == verify.IsolationGroup {
 		rep.Cgroup = "" // recorded to tell strangers by; it is not the job's
@@ -138,7 +138,7 @@ func (r *Record) StartFailed(at time.Time, detail string) Report {
 	}
 	rep := r.Report(verify.Observation{At: at}, v)
 	reason := ReasonStartFailed
-	rep.State, rep.Reason, rep.Exit.Source, rep.EndedAt = StateSettled, &reason, detail, &at
+	rep.State, rep.Reason, rep.Exit.Source, rep.EndedAt = StateSettled, &reason, Text(detail), &at
 	return rep
 }
 
@@ -318,7 +318,7 @@ func (r *Record) ranFor(o verify.Observation, v verify.Verdict) time.Duration {
 }
 
 func exitFact(e verify.Exit) ExitFact {
-	f := ExitFact{Known: e.Known, CoreDumped: e.CoreDumped, Source: e.Source, At: moment(e.At)}
+	f := ExitFact{Known: e.Known, CoreDumped: e.CoreDumped, Source: Text(e.Source), At: moment(e.At)}
 	switch {
 	case !e.Known:
 		f.At = nil

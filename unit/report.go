@@ -55,27 +55,27 @@ const (
 // of one.
 type Report struct {
 	Schema string `json:"schema"`
-	Name   string `json:"name"`
+	Name   Text   `json:"name"`
 	State  State  `json:"state"`
 	// Paused is true when the job was seen to be paused while it runs.
-	Paused    bool   `json:"paused,omitempty"`
-	Isolation string `json:"isolation"`
+	Paused    bool `json:"paused,omitempty"`
+	Isolation Text `json:"isolation"`
 	// Refused says which isolations come before Isolation and were not
 	// taken, and why.
 	Refused []Refusal `json:"refused"`
 	Manager Manager   `json:"manager,omitempty"`
 	// Remote is where the manager is; nil for one of this machine's own.
 	Remote       *Remote          `json:"remote,omitempty"`
-	Unit         string           `json:"unit"`
+	Unit         Text             `json:"unit"`
 	InvocationID string           `json:"invocation_id,omitempty"`
 	Cgroup       string           `json:"cgroup,omitempty"`
-	BootID       string           `json:"boot_id"`
-	Host         string           `json:"host"`
+	BootID       Text             `json:"boot_id"`
+	Host         Text             `json:"host"`
 	Command      []string         `json:"command"`
-	Cwd          string           `json:"cwd"`
+	Cwd          Text             `json:"cwd"`
 	Owner        string           `json:"owner"`
 	Lifetime     Lifetime         `json:"lifetime"`
-	PID          int              `json:"pid"`
+	PID          Number           `json:"pid"`
 	StartedAt    *time.Time       `json:"started_at"`
 	EndedAt      *time.Time       `json:"ended_at"`
 	DurationMS   *int64           `json:"duration_ms"`
@@ -101,7 +101,7 @@ type ExitFact struct {
 	// Signal is the signal's name without SIG; nil when it exited.
 	Signal     *string    `json:"signal"`
 	CoreDumped bool       `json:"core_dumped"`
-	Source     string     `json:"source"`
+	Source     Text       `json:"source"`
 	At         *time.Time `json:"at"`
 }
 
@@ -119,7 +119,7 @@ type StreamsFact struct {
 // TreeFact is whether a process is left in the unit.
 type TreeFact struct {
 	Empty   bool            `json:"empty"`
-	Source  string          `json:"source"`
+	Source  Text            `json:"source"`
 	At      *time.Time      `json:"at"`
 	Members []verify.Member `json:"members"`
 }

@@ -173,6 +173,36 @@ func TestStartFailed(t *testing.T) {
 	}
 }
 
+// What is not known is null, and never takes the form of an answer.
+func TestUnknownIsNull(t *testing.T) {
+	bare := &Record{Command: []string{"a<b"}}
+	failed := encode(t, bare.StartFailed(looked, "no such file: a<b"))
+	for _, key := range []string{"name", "isolation", "unit", "boot_id", "host", "cwd", "pid"} {
+		if v, there := failed[key]; !there || v != nil {
+			t.Errorf("a start that failed has %s %#v, want null", key, v)
+		}
+	}
+	if source := failed["exit"].(map[string]any)["source"]; source != "no such file: a<b" {
+		t.Errorf("its exit's source is %q", source)
+	}
+	unread := encode(t, record().Report(verify.Observation{Identity: verify.Identity{State: verify.IdentitySame}}, verify.Verdict{}))
+	for _, fact := range []string{"exit", "tree"} {
+		if source := unread[fact].(map[string]any)["source"]; source != nil {
+			t.Errorf("the source of an unknown %s is %#v, want null", fact, source)
+		}
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(Text("a<b>&")); err != nil || b.String() != "\"a<b>&\"\n" {
+		t.Errorf("an encoder that escapes nothing writes %s, %v", b.String(), err)
+	}
+	var back Report
+	if err := json.Unmarshal([]byte(`{"name":null,"pid":null,"unit":"u"}`), &back); err != nil || back.Name != "" || back.PID != 0 || back.Unit != "u" {
+		t.Errorf("read back: %q, %d, %q, %v", back.Name, back.PID, back.Unit, err)
+	}
+}
+
 func TestErrorsAreOneLineWithHints(t *testing.T) {
 	for _, err := range []error{
 		&NotFoundError{"foo", "/d"}, &ExistsError{"foo", StateRunning}, &UnitExistsError{Unit: "foo.service", Manager: ManagerUser},

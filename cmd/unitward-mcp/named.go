@@ -89,7 +89,7 @@ func (s *session) logs(ctx context.Context, _ *call, in logsInput) (*serve.Outpu
 
 // tail reads the end of a job's output.
 func (s *session) tail(ctx context.Context, rep *unit.Report, bytes int64) (*serve.OutputResult, error) {
-	return ask[serve.OutputResult](ctx, s, serve.MethodOutput, serve.OutputQuery{Name: rep.Name, Cursor: before(rep, bytes), MaxBytes: bytes})
+	return ask[serve.OutputResult](ctx, s, serve.MethodOutput, serve.OutputQuery{Name: string(rep.Name), Cursor: before(rep, bytes), MaxBytes: bytes})
 }
 
 // before is the place in a job's output with so much of each stream behind it.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/serve"
 )
 
@@ -25,6 +26,8 @@ func typeSchemas() map[reflect.Type]*jsonschema.Schema {
 		return &jsonschema.Schema{Type: "object", Description: description, Properties: properties, Required: required}
 	}
 	return map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[unit.Text]():   {Types: []string{"null", "string"}},
+		reflect.TypeFor[unit.Number](): {Types: []string{"null", "integer"}},
 		reflect.TypeFor[serve.Error](): object("why nothing came of the call", map[string]*jsonschema.Schema{
 			"code": {Type: "integer"}, "message": {Type: "string"},
 			"data": object("", map[string]*jsonschema.Schema{

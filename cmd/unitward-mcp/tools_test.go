@@ -110,7 +110,7 @@ func TestLifeOfJobs(t *testing.T) {
 		isolation := []string{rung}
 		var r runResult
 		use("run", map[string]any{"command": []string{"sh", "-c", `echo "$A $PWD"; echo no >&2; exit 3`}, "isolation": isolation, "cwd": "/tmp", "env": map[string]any{"A": "b"}}, &r)
-		if code(&r.Report) != 3 || !r.Report.Confirmed || r.Report.Schema != unit.ReportSchema || r.Report.Isolation != rung || r.Background || r.Cancelled ||
+		if code(&r.Report) != 3 || !r.Report.Confirmed || r.Report.Schema != unit.ReportSchema || string(r.Report.Isolation) != rung || r.Background || r.Cancelled ||
 			text(r.Output, "stdout") != "b /tmp\n" || text(r.Output, "stderr") != "no\n" || !r.Facts.Settled {
 			t.Errorf("run: %+v, %+v", r, r.Output)
 		}

@@ -102,7 +102,7 @@ func TestNothingStartedIsReported(t *testing.T) {
 		status, _, errs := do(t, strings.Fields(c.args)...)
 		rep := report(t, "r")
 		if status != c.status || rep.Reason == nil || *rep.Reason != unit.ReasonStartFailed || rep.State != unit.StateSettled || rep.Name != "foo" ||
-			!strings.Contains(errs, c.says) || !strings.Contains(rep.Exit.Source, c.says) || !rep.Confirmed || rep.Exit.Known || !rep.Tree.Empty {
+			!strings.Contains(errs, c.says) || !strings.Contains(string(rep.Exit.Source), c.says) || !rep.Confirmed || rep.Exit.Known || !rep.Tree.Empty {
 			t.Errorf("%s: status %d, %q, %+v", c.name, status, errs, rep)
 		}
 	}

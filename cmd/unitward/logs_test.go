@@ -29,7 +29,7 @@ func settledJob(t *testing.T, state, name string, output map[string]string) (dir
 		t.Fatal(err)
 	}
 	defer s.Close()
-	rec := &unit.Record{Schema: unit.RecordSchema, Name: name, Command: []string{"true"}, Sealed: &unit.Report{Name: name, Confirmed: true}}
+	rec := &unit.Record{Schema: unit.RecordSchema, Name: name, Command: []string{"true"}, Sealed: &unit.Report{Name: unit.Text(name), Confirmed: true}}
 	e, err := s.Create(rec)
 	if err != nil {
 		t.Fatal(err)

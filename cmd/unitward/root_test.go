@@ -360,7 +360,7 @@ func sealed(t *testing.T, state, name string, change func(*unit.Record)) {
 	machine, _ := os.ReadFile("/etc/machine-id")
 	rec := &unit.Record{Schema: unit.RecordSchema, Name: name, Command: []string{"false"}}
 	rec.Identity.Host, rec.Identity.UID = strings.TrimSpace(string(machine)), os.Geteuid()
-	rec.Sealed = &unit.Report{Schema: unit.ReportSchema, Name: name, State: unit.StateSettled, Confirmed: true, Reason: ptr(unit.ReasonFailed), Exit: exited(3)}
+	rec.Sealed = &unit.Report{Schema: unit.ReportSchema, Name: unit.Text(name), State: unit.StateSettled, Confirmed: true, Reason: ptr(unit.ReasonFailed), Exit: exited(3)}
 	if change != nil {
 		change(rec)
 	}

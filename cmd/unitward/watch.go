@@ -55,7 +55,7 @@ func (a *app) redraw(l *launch.Launcher, rows []row, before map[string]sample) e
 			continue
 		}
 		load := l.Load(r.rec)
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.rep.Name, r.state(), age(*r.rep), share(r.rep.Name, load.CPUNanoseconds, before),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.rep.Name, r.state(), age(*r.rep), share(string(r.rep.Name), load.CPUNanoseconds, before),
 			amount(load.MemoryBytes), count(load.Tasks), ago(load.OutputAt), commandLine(r.rep.Command, 48))
 	}
 	if err := w.Flush(); err != nil {

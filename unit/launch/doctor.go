@@ -106,7 +106,7 @@ func (l *Launcher) examine(ctx context.Context, caller keeper.Caller, rung strin
 			f.Problem += "; " + miss.What + ": " + miss.Looked + " said " + miss.Said
 		}
 	default:
-		f.Works, f.ExitProof, f.TreeProof = true, rep.Exit.Source, rep.Tree.Source
+		f.Works, f.ExitProof, f.TreeProof = true, string(rep.Exit.Source), string(rep.Tree.Source)
 	}
 	return f
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/serve"
 	"github.com/unitward/unitward/unit/serve/rpc"
 )
@@ -61,6 +62,12 @@ func (s *schemas) of(t reflect.Type) object {
 		return object{"anyOf": []any{object{"type": "string"}, object{
 			"type": "object", "properties": object{"base64": object{"type": "string", "contentEncoding": "base64"}}, "required": []string{"base64"}, "additionalProperties": false,
 		}}}
+	case reflect.TypeFor[unit.Text](), reflect.TypeFor[unit.Number]():
+		plain := reflect.TypeFor[string]()
+		if t.Kind() == reflect.Int {
+			plain = reflect.TypeFor[int]()
+		}
+		return s.of(reflect.PointerTo(plain))
 	case reflect.TypeFor[time.Time]():
 		return object{"type": "string", "format": "date-time"}
 	case reflect.TypeFor[json.RawMessage]():

@@ -28,7 +28,7 @@ type start struct {
 func errAborted(rep *unit.Report) *Error {
 	e := fail(CodeAborted, KindAborted, "cannot start the job: the start was aborted")
 	if rep != nil {
-		e.Data.Report, e.Data.Name = rep, rep.Name
+		e.Data.Report, e.Data.Name = rep, string(rep.Name)
 	}
 	return e
 }
@@ -105,7 +105,7 @@ func (c *call) begun(j *job, st *start) {
 // begin tells of a job that was started, and stays with it.
 func (j *job) begin() {
 	rep := j.report()
-	j.box.tell(&Started{Name: j.name, Owner: j.owner, Token: j.token, Isolation: rep.Isolation, PID: rep.PID, StartedAt: rep.StartedAt}, false)
+	j.box.tell(&Started{Name: j.name, Owner: j.owner, Token: j.token, Isolation: string(rep.Isolation), PID: int(rep.PID), StartedAt: rep.StartedAt}, false)
 	if j.out != nil {
 		j.out.start()
 	}

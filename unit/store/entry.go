@@ -89,7 +89,7 @@ func (e *Entry) Record() (*unit.Record, error) {
 
 // contradiction is what in a record is not of its job.
 func contradiction(rec *unit.Record) error {
-	if sealed := rec.Sealed; sealed != nil && sealed.Name != rec.Name {
+	if sealed := rec.Sealed; sealed != nil && string(sealed.Name) != rec.Name {
 		return fmt.Errorf("its report speaks of job %q", sealed.Name)
 	}
 	if u := rec.Identity.Unit; u != "" && u != rec.Name+".service" && u != rec.Name+".scope" {

@@ -15,7 +15,7 @@ func settledJob(t *testing.T, s *Store, name string, ended time.Time) {
 	t.Helper()
 	rec := &unit.Record{Schema: unit.RecordSchema, Name: name, Command: []string{"true"}}
 	if !ended.IsZero() {
-		rec.Sealed = &unit.Report{Schema: unit.ReportSchema, Name: name, State: unit.StateSettled, EndedAt: &ended}
+		rec.Sealed = &unit.Report{Schema: unit.ReportSchema, Name: unit.Text(name), State: unit.StateSettled, EndedAt: &ended}
 	}
 	e, err := s.Create(rec)
 	if err != nil {

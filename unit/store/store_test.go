@@ -45,7 +45,7 @@ func create(t testing.TB, s *Store, name string) *Entry {
 
 func seal(t testing.TB, e *Entry) {
 	t.Helper()
-	if _, err := e.Update(false, func(r *unit.Record) { r.Sealed = &unit.Report{Name: r.Name} }); err != nil {
+	if _, err := e.Update(false, func(r *unit.Record) { r.Sealed = &unit.Report{Name: unit.Text(r.Name)} }); err != nil {
 		t.Fatal(err)
 	}
 }
