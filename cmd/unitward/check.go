@@ -10,6 +10,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// checkOptions refuses values that mean nothing, and options that cannot both
+// hold.
+func checkOptions(cmd *cobra.Command) error {
+	if err := checkValues(cmd); err != nil {
+		return err
+	}
+	return checkPairs(cmd)
+}
+
 // checkValues refuses what no option that takes one text means: an empty value,
 // which would silently be none, and bytes that no record and no manager can
 // carry. Properties and variables are lists, and an empty one is no NAME=VALUE.

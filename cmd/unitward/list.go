@@ -130,6 +130,7 @@ func (a *app) rows(ctx context.Context, l *launch.Launcher, o listOptions) ([]ro
 		case errors.As(g.err, &gone): // it was dropped meanwhile
 		case g.seen == nil && g.err != nil:
 			rows = append(rows, row{bad: &badRecord{found[i], objectOf(g.err)}})
+		case g.seen != nil && o.orphans && g.seen.Report.State == unit.StateSettled: // it has ended, as this look proved
 		case g.seen != nil:
 			if !a.json {
 				a.warn(g.err)

@@ -127,9 +127,6 @@ func (o *jobOptions) place(s *unit.Spec) (err error) {
 			return err
 		}
 	}
-	if o.user && o.system {
-		return usage("cannot use --user and --system together: one manager holds a unit")
-	}
 	switch s.Manager = launch.DefaultManager(os.Geteuid()); {
 	case o.user:
 		s.Manager = unit.ManagerUser
@@ -142,7 +139,11 @@ func (o *jobOptions) place(s *unit.Spec) (err error) {
 	if s.Isolation, err = o.rungs(); err != nil {
 		return err
 	}
-	s.CgroupParent = o.cgroupParent
+	if s.CgroupParent = o.cgroupParent; s.CgroupParent != "" {
+		if err := absolute("cgroup-parent", s.CgroupParent); err != nil {
+			return err
+		}
+	}
 	if o.slice != "" {
 		if s.Slice, err = unit.ParseSlice(o.slice); err != nil {
 			return err
@@ -162,6 +163,8 @@ func (o *jobOptions) rungs() ([]string, error) {
 		return nil, usage("cannot use --scope and --isolation %s together", quote(o.isolation))
 	case o.scope:
 		return []string{verify.IsolationScope}, nil
+	case o.isolation == "auto" && (o.user || o.system || o.host != "" || o.machine != "") && o.cgroupParent != "":
+		return nil, &usageError{"cannot use --cgroup-parent: a manager makes the cgroups of its units", "leave out --user, --system, --host and --machine"}
 	case o.isolation == "auto" && (o.user || o.system || o.host != "" || o.machine != ""):
 		return launch.Managed(), nil
 	case o.isolation == "auto" && o.cgroupParent != "":
@@ -306,6 +309,11 @@ func (o *jobOptions) environment(s *unit.Spec) error {
 }
 
 func (o *jobOptions) priority(s *unit.Spec) error {
+	for _, who := range []struct{ option, name string }{{"uid", o.uid}, {"gid", o.gid}} {
+		if err := launch.CheckUser(who.name); err != nil {
+			return wrong(who.option, who.name, err)
+		}
+	}
 	if !o.nice.given {
 		return nil
 	}

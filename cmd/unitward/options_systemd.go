@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -90,6 +92,9 @@ func (o *jobOptions) root(s *unit.Spec) error {
 	dir, err := filepath.Abs(o.rootDirectory)
 	if err != nil {
 		return fmt.Errorf("cannot find the root directory: %w", err)
+	}
+	if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return &usageError{"cannot use --root-directory " + quote(o.rootDirectory) + ": " + dir + " is no directory", "name one that is there: a relative path begins here"}
 	}
 	if s.Isolation[0] != verify.IsolationService {
 		return usage("cannot use --root-directory with --isolation %s: service is expected", quote(strings.Join(s.Isolation, ",")))

@@ -26,36 +26,7 @@ func (a *app) releaseCommand() *cobra.Command {
 }
 
 func (a *app) release(args []string) error {
-	ctx := context.Background()
-	l, err := a.launcher()
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	failed := false
-	for _, arg := range args {
-		if err := release(ctx, l, arg); err != nil {
-			printError(a.Err, err)
-			failed = true
-		}
-	}
-	if failed {
-		return &statusError{exitError}
-	}
-	return nil
-}
-
-func release(ctx context.Context, l *launch.Launcher, arg string) error {
-	name, err := unit.ParseName(arg)
-	if err != nil {
-		return err
-	}
-	j, err := l.Open(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer j.Close()
-	return j.Release(ctx)
+	return a.each(args, func(ctx context.Context, _ *jobs, j *launch.Job) error { return j.Release(ctx) })
 }
 
 func (a *app) reapCommand() *cobra.Command {
@@ -65,8 +36,8 @@ func (a *app) reapCommand() *cobra.Command {
 		Short: "Stop, prove and drop what jobs left behind",
 		Long: "reap looks at every job that is not settled and drops the records of those of\n" +
 			"which nothing is left, also where their outcome is lost. With --orphans it first\n" +
-			"stops the jobs whose owner or launcher is gone, with --owner those of an owner:\n" +
-			"by their records and what is proven of them, never by what a process is called.\n" +
+			"stops the jobs whose owner or launcher is gone, with --owner those of an owner, with\n" +
+			"both those that are both: by their records and what is proven of them, never by what a process is called.\n" +
 			"It returns 123 when something could not be proven.",
 		Args: none,
 	}
@@ -98,7 +69,7 @@ func (a *app) reap(o reapOptions) error {
 	for _, name := range found {
 		rep, dropped, err := reapOne(ctx, l, name, o)
 		if err != nil {
-			printError(a.Err, err)
+			fail(err, a.json, a.streams)
 			status = exitUnconfirmed
 			continue
 		}
@@ -139,8 +110,7 @@ func reapOne(ctx context.Context, l *launch.Launcher, name string, o reapOptions
 	}
 	defer j.Close()
 	rec := j.Record()
-	owned := o.owner != "" && rec.Owner == o.owner
-	wanted := owned || o.orphans && rec.Sealed == nil && launch.Orphan(rec)
+	wanted := (o.owner != "" || o.orphans) && (o.owner == "" || rec.Owner == o.owner) && (!o.orphans || rec.Sealed == nil && launch.Orphan(rec))
 	if !wanted && (rec.Sealed != nil || o.owner != "" || o.orphans) {
 		return nil, false, nil // settled ones go by themselves
 	}

@@ -61,7 +61,7 @@ func (a *app) root(args []string) *cobra.Command {
 		DisableFlagsInUseLine: true,
 		SilenceErrors:         true,
 		SilenceUsage:          true,
-		PersistentPreRunE:     func(cmd *cobra.Command, _ []string) error { return checkValues(cmd) },
+		PersistentPreRunE:     func(cmd *cobra.Command, _ []string) error { return checkOptions(cmd) },
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return &usageError{"cannot run the verb " + quote(args[0]) + ": there is none of that name", "unitward --help lists them; a command to run goes after: unitward run --"}

@@ -194,6 +194,19 @@ func TestUsage(t *testing.T) {
 		{"run -u a\xff true", `\xff`},
 		{"run --description \xff true", "not valid UTF-8"},
 		{"run --owner a\xff true", "not valid UTF-8"},
+		{"shell --", "no command comes after --"},
+		{"run --uid -1 true", `--uid "-1": it is no name`},
+		{"run --uid a:b true", `--uid "a:b": it is no name`},
+		{"run --uid 65535 true", `--uid "65535": it is no number`},
+		{"start --gid 99999999999 true", `--gid "99999999999": it is no number`},
+		{"run --isolation group --uid no-such-user-anywhere true", "getent passwd lists them"},
+		{"run --isolation group --gid no-such-group-anywhere true", "getent group lists them"},
+		{"run --root-directory rel true", "rel is no directory"},
+		{"run --root-directory /dev/null true", "/dev/null is no directory"},
+		{"run --cgroup-parent rel true", "absolute path is expected"},
+		{"run --cgroup-parent /a/../b true", "absolute path is expected"},
+		{"verify --job-dir rel", "no job's directory"},
+		{"verify --job-dir jobs/foo", "no record in it"},
 	} {
 		status, out, errs := do(t, strings.Fields(c.args)...)
 		lines := strings.Split(strings.TrimSuffix(errs, "\n"), "\n")
@@ -205,6 +218,99 @@ func TestUsage(t *testing.T) {
 				t.Errorf("%q: more than one line: %q", c.args, errs)
 			}
 		}
+	}
+	if entries, _ := os.ReadDir(filepath.Join(state, "jobs")); len(entries) != 0 {
+		t.Errorf("a mistake left %v", entries)
+	}
+}
+
+// Options that cannot both hold are refused, and neither is taken silently.
+func TestContradictions(t *testing.T) {
+	state := alone(t)
+	for _, c := range []struct{ args, says string }{
+		{"run --user --system true", "--user and --system together"},
+		{"run --working-directory / --same-dir true", "--working-directory and --same-dir together"},
+		{"run --root-directory / --same-root-dir true", "--root-directory and --same-root-dir together"},
+		{"start --wait --no-block true", "--wait and --no-block together"},
+		{"run --no-block true", "run waits for the end"},
+		{"start --wait true", "start does not wait"},
+		{"start --on-active 1h --wait true", "start does not wait"},
+		{"start --pipe true", "leaves the caller's streams alone"},
+		{"start --on-active 1h --lifetime call true", "it would end with this command"},
+		{"run --pipe --output null true", "passes the caller's streams"},
+		{"run --pipe --stdin null true", "passes the caller's streams"},
+		{"run --scope --cgroup-parent /x true", "--scope and --cgroup-parent together"},
+		{"run --user --cgroup-parent /x true", "a manager makes the cgroups"},
+		{"run --scope --isolation group true", "--scope and --isolation"},
+		{"run --isolation group --user true", "no manager holds such a job"},
+		{"run --isolation cgroup,group --system true", "no manager holds such a job"},
+		{"run --isolation group --service-type simple true", "no service holds such a job"},
+		{"run --isolation group --job-mode replace true", "which needs a manager"},
+		{"run --isolation group --slice x.slice true", "which needs a manager"},
+		{"run --scope --service-type exec true", "no service holds such a job"},
+		{"run --output-max 1M true", "nothing is captured"},
+		{"run --on-output-max stop true", "nothing is captured"},
+		{"start --output null --output-max 1M true", "nothing is captured"},
+		{"start --on-active 1h --output journal --on-output-max stop true", "nothing is captured"},
+		{"start --pty --output inherit true", "what is printed on the terminal is captured"},
+		{"start --on-active 1h --pty true", "a terminal is one start's"},
+		{"start --on-active 1h --path-property PathExists=/x true", "one unit starts it"},
+		{"run --pty --output capture true", "the terminal takes the job's output"},
+		{"run --lifetime owner --owner-pid 1 --detach-after 1s true", "ends with nobody"},
+		{"run --memory-max 1M -p MemoryMax=2M true", "--memory-max and --property"},
+		{"run --nice 1 -p Nice=2 true", "--nice and --property"},
+		{"run --description a -p Description=b true", "--description and --property"},
+		{"list --orphans --all", "--orphans and --all together"},
+		{"stop --owner x y", "--owner names the jobs"},
+		{"verify --job-dir x y", "--job-dir and a name"},
+		{"verify --job-dir x --state-dir y", "--job-dir and --state-dir together"},
+		{"attach --take --read-only x", "--take and --read-only together"},
+	} {
+		status, out, errs := do(t, strings.Fields(c.args)...)
+		if status != exitError || out != "" || !strings.HasPrefix(errs, "unitward: cannot ") || !strings.Contains(errs, c.says) {
+			t.Errorf("%q: status %d, %q, %q; want 125 and %q", c.args, status, out, errs, c.says)
+		}
+	}
+	if entries, _ := os.ReadDir(filepath.Join(state, "jobs")); len(entries) != 0 {
+		t.Errorf("a mistake left %v", entries)
+	}
+	for _, args := range []string{"run --isolation group --same-dir=false --working-directory / true", "run --isolation group --user=false true", "run --isolation group --output capture --output-max 1M true"} {
+		if status, _, errs := do(t, strings.Fields(args)...); status != 0 {
+			t.Errorf("%q: %d, %q", args, status, errs)
+		}
+	}
+}
+
+// What goes wrong is JSON too where that was asked for, of each job.
+func TestErrorsAsJSON(t *testing.T) {
+	alone(t)
+	for args, want := range map[string]int{
+		"release --json foo": 1, "release --json foo bar": 2, "status --json foo bar": 2, "verify --json foo": 1, "verify --json --job-dir rel": 1, "reap --json --bad": 1,
+	} {
+		status, out, errs := do(t, strings.Fields(args)...)
+		lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+		if status != exitError || len(lines) != want {
+			t.Errorf("%q: status %d, %d lines: %q", args, status, len(lines), out)
+		}
+		for _, l := range lines {
+			var o errorObject
+			if err := json.Unmarshal([]byte(l), &o); err != nil || o.Error.Status != exitError || !strings.Contains(errs, o.Error.Message) {
+				t.Errorf("%q: %q, %v", args, l, err)
+			}
+		}
+	}
+}
+
+// An empty name is none.
+func TestEmptyNames(t *testing.T) {
+	state := alone(t)
+	for _, verb := range []string{"run", "start", "shell"} {
+		if status, out, errs := do(t, verb, "--", ""); status != 127 || out != "" || !strings.HasPrefix(errs, `unitward: cannot start "": the command's name is empty`+"\nhint: ") {
+			t.Errorf("%s: %d, %q, %q", verb, status, out, errs)
+		}
+	}
+	if status, _, errs := do(t, "stop", "--owner", ""); status != exitError || !strings.Contains(errs, "cannot use --owner with an empty value") {
+		t.Errorf("stop --owner: %d, %q", status, errs)
 	}
 	if entries, _ := os.ReadDir(filepath.Join(state, "jobs")); len(entries) != 0 {
 		t.Errorf("a mistake left %v", entries)
@@ -346,6 +452,34 @@ func TestSettledJob(t *testing.T) {
 		if status, _, errs := do(t, strings.Fields(args)...); status != exitError || !strings.Contains(errs, "it has ended") {
 			t.Errorf("%s: %d, %q", args, status, errs)
 		}
+	}
+}
+
+// A job that the look of the list proves to have ended is no orphan.
+func TestOrphansLive(t *testing.T) {
+	state := alone(t)
+	s, err := store.Open(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	line := func(file string) string {
+		b, _ := os.ReadFile(file)
+		return strings.ReplaceAll(strings.TrimSpace(string(b)), "-", "")
+	}
+	rec := &unit.Record{Schema: unit.RecordSchema, Name: "foo", Command: []string{"true"}, Lifetime: unit.LifetimeDetached}
+	rec.Identity = unit.Identity{Host: line("/etc/machine-id"), Boot: line("/proc/sys/kernel/random/boot_id"), UID: os.Geteuid(), Isolation: "group", Nonce: "1"}
+	rec.Launcher = unit.Process{PID: os.Getpid(), StartTime: 1} // gone, and its number is another's
+	e, err := s.Create(rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Close()
+	if status, out, errs := do(t, "list", "--orphans", "--json"); status != 0 || out != "[]\n" {
+		t.Errorf("%d, %q, %q", status, out, errs)
+	}
+	if _, out, _ := do(t, "list", "--all", "--json"); !strings.Contains(out, `"reason":"start-failed"`) {
+		t.Errorf("the look has proven nothing: %s", out)
 	}
 }
 

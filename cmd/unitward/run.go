@@ -46,6 +46,9 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, p *ptyOptions, args []strin
 	if err != nil {
 		return err
 	}
+	if err := o.fits(cmd, s); err != nil {
+		return err
+	}
 	sink, err := openReport(o.report)
 	if err != nil {
 		return err

@@ -55,6 +55,9 @@ func (a *app) shell(args []string) error {
 	if len(args) > 0 && args[0] == "--" {
 		argv = args[1:]
 	}
+	if len(argv) == 0 {
+		return &usageError{"cannot run anything: no command comes after --", "unitward shell -- COMMAND [ARGUMENT...]"}
+	}
 	plain, o := &cobra.Command{Use: "shell"}, &jobOptions{}
 	o.register(plain, unit.LifetimeCall, unit.InputInherit, unit.OutputInherit)
 	s, err := o.spec(plain, a.caller, argv)

@@ -58,8 +58,11 @@ func (a *app) start(cmd *cobra.Command, o *jobOptions, pty bool, args []string) 
 	if !pty && !cmd.Flags().Changed("output") && s.Apart() {
 		s.Output = unit.OutputJournal // another user's process cannot write to our files
 	}
-	if s.Lifetime == unit.LifetimeCall {
-		return &usageError{"cannot start a job of lifetime call: it would end with this command", "use unitward run, or --lifetime owner"}
+	if err := o.fits(cmd, s); err != nil {
+		return err
+	}
+	if err := background(cmd, s); err != nil {
+		return err
 	}
 	sink, err := openReport(o.report)
 	if err != nil {
@@ -77,6 +80,19 @@ func (a *app) start(cmd *cobra.Command, o *jobOptions, pty bool, args []string) 
 	if untold != nil {
 		fmt.Fprintf(a.Err, "unitward: job %s was started, but: %v\nhint: end it with: unitward stop %s\n", b.job.Name(), untold, b.job.Name())
 		return &statusError{exitUnconfirmed}
+	}
+	return nil
+}
+
+// background refuses what only a foreground job can have.
+func background(cmd *cobra.Command, s *unit.Spec) error {
+	switch {
+	case s.Lifetime == unit.LifetimeCall:
+		return &usageError{"cannot start a job of lifetime call: it would end with this command", "use unitward run, or --lifetime owner"}
+	case on(cmd.Flags(), "wait"):
+		return &usageError{"cannot use --wait: start does not wait for the end", "use unitward run, or unitward wait after it"}
+	case on(cmd.Flags(), "pipe") && (s.Stdin != unit.InputInherit || s.Output != unit.OutputInherit):
+		return &usageError{"cannot use --pipe: start leaves the caller's streams alone", "use unitward run, or add --stdin inherit --output inherit"}
 	}
 	return nil
 }

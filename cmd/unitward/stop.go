@@ -27,7 +27,7 @@ func (a *app) stopCommand() *cobra.Command {
 			"or status say what has come of it. The manager of a service keeps to the grace\n" +
 			"that the job was started with, and at least to 2 seconds; --grace 0 kills at once.",
 		Args: func(cmd *cobra.Command, args []string) error {
-			if owner == "" {
+			if !cmd.Flags().Changed("owner") {
 				return names(cmd, args)
 			}
 			if len(args) > 0 {

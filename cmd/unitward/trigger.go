@@ -131,8 +131,13 @@ func (a *app) trigger(cmd *cobra.Command, o *jobOptions, to *triggerOptions, arg
 		return &usageError{fmt.Sprintf("cannot start a job again and again with a manager of %s: each run is a job of unitward, which need not be there", s.Remote),
 			"run unitward there"}
 	}
-	if err := o.fitsTrigger(t.Kind, s); err != nil {
-		return err
+	if !cmd.Flags().Changed("output") && s.Apart() {
+		s.Output = unit.OutputJournal
+	}
+	for _, err := range []error{o.fits(cmd, s), background(cmd, s), o.fitsTrigger(t.Kind, s)} {
+		if err != nil {
+			return err
+		}
 	}
 	if t.Name = s.Name; t.Name == "" {
 		t.Name = launch.NewName(s.Command[0])
@@ -198,7 +203,7 @@ func again(cmd *cobra.Command, name string, s *unit.Spec) []string {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		delete(defaults, f.Name)
 		switch f.Name {
-		case "unit", "lifetime", "expand-environment", "working-directory", "json", "no-block":
+		case "unit", "lifetime", "expand-environment", "working-directory", "same-dir", "json", "no-block":
 			return
 		}
 		if isTrigger(f.Name) {

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/store"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -29,12 +29,11 @@ func (a *app) verifyCommand() *cobra.Command {
 			if len(args) > 0 {
 				return usage("cannot use --job-dir and a name together")
 			}
-			abs, err := filepath.Abs(dir)
+			state, name, err := store.SplitDir(dir)
 			if err != nil {
-				return usage("cannot use --job-dir %s: %v", quote(dir), err)
+				return &usageError{"cannot use --job-dir " + quote(dir) + ": " + err.Error(), "it is the directory jobs/NAME below that of --state-dir, with job.json in it"}
 			}
-			// A job's directory is STATE/jobs/NAME.
-			a.stateDir, args = filepath.Dir(filepath.Dir(abs)), []string{filepath.Base(abs)}
+			a.stateDir, args = state, []string{name}
 		}
 		if err := oneName(cmd, args); err != nil {
 			return err

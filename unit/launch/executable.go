@@ -30,7 +30,7 @@ func Resolve(command, dir string, env []string) (string, error) {
 		return &unit.StartError{Unit: command, Status: status, Detail: fmt.Sprintf(format, args...)}
 	}
 	if command == "" {
-		return "", fail(statusNotFound, "the command's name is empty")
+		return "", &unit.StartError{Unit: `""`, Status: statusNotFound, Detail: "the command's name is empty", Hints: []string{"give the command after the options, without a word before it that is empty"}}
 	}
 	if strings.Contains(command, "/") {
 		path := command

@@ -127,6 +127,8 @@ func unfit(s *unit.Spec, rung string) string {
 		return "a unit property was asked for, which needs a manager"
 	case s.Slice != "", s.InheritSlice:
 		return "a slice was asked for, which needs a manager"
+	case s.JobMode != "":
+		return "a job mode was asked for, which needs a manager"
 	}
 	return ""
 }

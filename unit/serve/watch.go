@@ -140,6 +140,7 @@ func (c *call) list() func() {
 			case errors.As(err, &gone): // it was dropped meanwhile
 			case seen == nil && err != nil:
 				r.Bad = append(r.Bad, BadRecord{name, *asError(err)})
+			case seen != nil && p.Orphans && seen.Report.State == unit.StateSettled: // it has ended, as this look proved
 			case seen != nil:
 				facts := c.s.find(name).known(&seen.Report)
 				r.Jobs = append(r.Jobs, JobResult{name, facts, seen.Report})

@@ -82,6 +82,9 @@ func (e *StrayError) Hint() []string {
 	return []string{"unitward has not made it so: move it out of there, or give a job's directory back to its user with mode 0700"}
 }
 
+// jobsDir is where below the state directory the jobs' directories are.
+const jobsDir = "jobs"
+
 // Open opens the store in dir, an absolute path, and makes the directory with
 // mode 0700 where it is missing. The error is a *DirError.
 func Open(dir string) (*Store, error) {
@@ -92,7 +95,7 @@ func Open(dir string) (*Store, error) {
 	if err := private(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, &DirError{dir, err}
 	}
-	jobs := filepath.Join(dir, "jobs")
+	jobs := filepath.Join(dir, jobsDir)
 	root, err := os.OpenRoot(jobs)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(jobs, 0o700); err != nil {
@@ -110,6 +113,24 @@ func Open(dir string) (*Store, error) {
 		}
 	}
 	return &Store{dir: jobs, root: root}, nil
+}
+
+// SplitDir is the state directory and the job of a job's directory, which has a
+// record in it. Where it is none, or has none, the error says what is missing.
+func SplitDir(dir string) (state, name string, err error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", "", err
+	}
+	jobs, name := filepath.Split(abs)
+	if filepath.Base(jobs) != jobsDir || name == "" {
+		return "", "", errors.New("it is no job's directory")
+	}
+	// Who may not look gets the state directory's own answer.
+	if _, err := os.Lstat(filepath.Join(abs, recordFile)); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return "", "", errors.New("there is no record in it")
+	}
+	return filepath.Dir(filepath.Clean(jobs)), name, nil
 }
 
 // Dir is the directory that holds the jobs' directories.
