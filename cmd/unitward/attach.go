@@ -46,11 +46,8 @@ func (a *app) attachCommand() *cobra.Command {
 
 func (a *app) attach(o *attachOptions, name string) error {
 	keys, err := o.keys.parse()
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case o.readOnly && o.take:
-		return usage("cannot use --read-only and --take together: who takes the keys types")
 	}
 	if name, err = unit.ParseName(name); err != nil {
 		return err

@@ -264,7 +264,7 @@ func TestContradictions(t *testing.T) {
 		{"stop --owner x y", "--owner names the jobs"},
 		{"verify --job-dir x y", "--job-dir and a name"},
 		{"verify --job-dir x --state-dir y", "--job-dir and --state-dir together"},
-		{"attach --take --read-only x", "--take and --read-only together"},
+		{"attach --take --read-only x", "--read-only and --take together"},
 	} {
 		status, out, errs := do(t, strings.Fields(c.args)...)
 		if status != exitError || out != "" || !strings.HasPrefix(errs, "unitward: cannot ") || !strings.Contains(errs, c.says) {

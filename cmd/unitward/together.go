@@ -24,7 +24,7 @@ var pairs = [...]pair{
 	{"scope", "cgroup-parent", "the manager makes the cgroup of a scope"},
 	{"orphans", "all", "a settled job is nobody's orphan"},
 	{"job-dir", "state-dir", "each says where the record is"},
-	{"take", "read-only", "one is for typing, the other for watching"},
+	{"read-only", "take", "who takes the keys types"},
 }
 
 // checkPairs refuses options that were given together and cannot both hold.
