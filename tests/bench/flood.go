@@ -24,25 +24,25 @@ const (
 	plainBytes = 1 << 30
 )
 
-// flood lets `yes` write into a cap for a time, and prints what that took on
-// disk and in memory, and how fast it was beside a file and beside cat.
-func flood(unitward, manager, label string, d time.Duration) error {
+// flood lets `yes` write into a cap for a time, and measures what that takes on
+// disk and in memory, and how fast it is beside a file and beside cat.
+func (b *bench) flood() error {
 	for _, isolation := range []string{"service", "cgroup"} {
-		if err := floodIn(unitward, manager, isolation, label, d); err != nil {
-			return fmt.Errorf("cannot measure much output in isolation %s: %w", isolation, err)
+		if err := b.floodIn(isolation); err != nil {
+			return fmt.Errorf("isolation %s: %w", isolation, err)
 		}
 	}
 	return nil
 }
 
-func floodIn(unitward, manager, isolation, label string, d time.Duration) (err error) {
-	dir, err := os.MkdirTemp("", "unitward-bench-")
+func (b *bench) floodIn(isolation string) (err error) {
+	dir, err := os.MkdirTemp(b.dir, "flood-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	c := &crowd{unitward: unitward, isolation: isolation, dir: dir, manager: manager}
-	if _, err := c.do("start", "-q", manager, "-u", c.name(0), "--isolation", isolation, "--output-max", fmt.Sprint(floodCap), "--", "yes"); err != nil {
+	c := &crowd{unitward: b.unitward, isolation: isolation, dir: dir, manager: b.manager}
+	if _, err := c.do("start", "-q", b.manager, "-u", c.name(0), "--isolation", isolation, "--output-max", fmt.Sprint(floodCap), "--", "yes"); err != nil {
 		return err
 	}
 	c.n = 1
@@ -59,14 +59,14 @@ func floodIn(unitward, manager, isolation, label string, d time.Duration) (err e
 	}
 	began := time.Now()
 	var disk, first, most int64
-	for time.Since(began) < d {
+	for time.Since(began) < b.floodFor {
 		time.Sleep(100 * time.Millisecond)
 		disk = max(disk, onDisk(filepath.Join(dir, "state", "jobs", c.name(0))))
 		kib, err := private(keepers[0][1])
 		if err != nil {
 			return err
 		}
-		if first == 0 && time.Since(began) > d/20 {
+		if first == 0 && time.Since(began) > b.floodFor/20 {
 			first = int64(kib)
 		}
 		most = max(most, int64(kib))
@@ -96,9 +96,15 @@ func floodIn(unitward, manager, isolation, label string, d time.Duration) (err e
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-34s %-8s yes for %.0f s: %.2f GB/s, %.2f of yes > file (%.2f), %.2f of yes | cat > file (%.2f); on disk %.1f MiB, at most %d: %s; keeper %.2f MiB, at most %.2f: %s\n",
-		label, isolation, took.Seconds(), rate/1e9, rate/file, file/1e9, rate/piped, piped/1e9,
-		float64(disk)/(1<<20), floodCap>>20, verdict(disk <= floodCap), float64(first)/1024, float64(most)/1024, verdict(most <= first+512))
+	group := "flood, " + isolation
+	const toFile, toCat = "yes > file", "yes | cat > file"
+	b.rows = append(b.rows, rows(group, "GB/s", []*series{
+		{name: "yes, captured", higher: true, figures: []float64{rate / 1e9}, against: []comparison{{To: toFile}, {To: toCat}}},
+		{name: toFile, higher: true, figures: []float64{file / 1e9}},
+		{name: toCat, higher: true, figures: []float64{piped / 1e9}},
+	})...)
+	b.figure(group, "most on disk", "MiB", float64(disk)/(1<<20), comparison{AtMost: floodCap >> 20})
+	b.figure(group, "growth of the keeper", "MiB", float64(most-first)/1024, comparison{AtMost: 0.5})
 	return nil
 }
 

@@ -1,66 +1,150 @@
-// bench measures unitward beside its peers on a machine with systemd: the
-// commands take turns, so that all of them see the same machine, and what
-// counts is the ratio of medians.
+// bench measures unitward beside its peers on a machine with systemd, and prints
+// one table with what each figure ought to be. The README beside it says how.
 package main
 
 import (
-	"bytes"
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
-	"slices"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// peer is one command that is measured.
-type peer struct {
-	name string
-	argv []string
-	// base is the peer that its ratio is to.
-	base *peer
-	// target is the most that its ratio may be; 0 is none.
-	target float64
-	// over is the most that it may take more than its base; 0 is none.
-	over time.Duration
-	took []time.Duration
+// bench is one run, in one suite as one user.
+type bench struct {
+	// unitward is what is measured, self this program, nothing the one that
+	// does nothing.
+	unitward, self, nothing string
+	// manager is the option that names the manager: --user or --system.
+	manager string
+	// dir is for whatever is written, and is removed at the end; disk is a
+	// directory on a disk, empty where there is none.
+	dir, disk string
+	n         int
+	floodFor  time.Duration
+	rows      []row
+}
+
+// parts are what can be measured, by name.
+var parts = map[string]func(*bench) error{
+	"latency": (*bench).latency,
+	"rate":    (*bench).rate,
+	"verdict": (*bench).verdict,
+	"memory":  (*bench).memory,
+	"live":    (*bench).live,
+	"loaded":  (*bench).loaded,
+	"many":    (*bench).many,
+	"serve":   (*bench).serve,
+	"flood":   (*bench).flood,
 }
 
 func main() {
-	n := flag.Int("n", 100, "runs of each command")
+	n := flag.Int("n", 40, "rounds of each contest of single commands")
 	label := flag.String("label", "", "what the rows are about")
-	what := flag.String("what", "peers", "what is measured: peers, many (2,000 jobs), serve (one connection), flood (much output), in a list")
+	what := flag.String("what", "latency,rate,verdict,memory,live,loaded", "what is measured, in a list; there are many, serve and flood, too")
 	floodFor := flag.Duration("flood", time.Minute, "how long output is written")
+	disk := flag.String("disk", "", "a directory on a disk, for the state directory of the ugly case")
+	asJSON := flag.Bool("json", false, "write what was measured to standard output, and the table to standard error")
+	compare := flag.Bool("compare", false, "compare two files of earlier runs: -compare OLD NEW")
 	flag.Parse()
+	if *compare {
+		if flag.NArg() != 2 {
+			fail(errors.New("cannot compare: name two files"))
+		}
+		if err := compareFiles(os.Stdout, flag.Arg(0), flag.Arg(1)); err != nil {
+			fail(err)
+		}
+		return
+	}
+	if name, args := flag.Arg(0), flag.Args(); name != "" {
+		if err := subprogram(name, args[1:]); err != nil {
+			fail(err)
+		}
+		return
+	}
 	if err := enterScope(); err != nil {
 		fail(err)
 	}
-	manager := "--user"
+	b := &bench{n: *n, floodFor: *floodFor, disk: *disk}
+	d, err := b.run(*label, strings.Split(*what, ","))
+	if d != nil {
+		err = errors.Join(d.write(*asJSON), err)
+	}
+	if err != nil {
+		fail(err)
+	}
+}
+
+// subprogram is what the benchmark starts of itself.
+func subprogram(name string, args []string) error {
+	if name == "bare" && len(args) == 1 {
+		return bareOnce(args[0])
+	}
+	return fmt.Errorf("cannot understand %q", name)
+}
+
+// write prints the document.
+func (d *document) write(asJSON bool) error {
+	if !asJSON {
+		return d.print(os.Stdout)
+	}
+	return errors.Join(d.print(os.Stderr), json.NewEncoder(os.Stdout).Encode(d))
+}
+
+// run measures what is named. Where it fails it gives what it had by then.
+func (b *bench) run(label string, names []string) (_ *document, err error) {
+	for _, name := range names {
+		if parts[name] == nil {
+			return nil, fmt.Errorf("cannot measure %q", name)
+		}
+	}
+	if b.self, err = os.Executable(); err != nil {
+		return nil, err
+	}
+	b.unitward, b.nothing = os.Getenv("UNITWARD_BIN"), os.Getenv("UNITWARD_BENCH_NOTHING")
+	b.manager = "--user"
 	if os.Geteuid() == 0 {
-		manager = "--system"
+		b.manager = "--system"
 	}
-	unitward := os.Getenv("UNITWARD_BIN")
-	for _, w := range strings.Split(*what, ",") {
-		var err error
-		switch w {
-		case "peers":
-			err = run(unitward, manager, *n, *label)
-		case "many":
-			err = many(unitward, manager, *label)
-		case "serve":
-			err = serve(unitward, manager, *label)
-		case "flood":
-			err = flood(unitward, manager, *label, *floodFor)
-		default:
-			err = fmt.Errorf("cannot measure %q", w)
-		}
+	if b.dir, err = os.MkdirTemp("", "unitward-bench-"); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.tidy()) }()
+	// The records go with the rest, and commands of every kind find them there.
+	if err := os.Setenv("UNITWARD_STATE_DIR", filepath.Join(b.dir, "state")); err != nil {
+		return nil, err
+	}
+	d := &document{Label: label, When: time.Now().Format(time.RFC3339), Kernel: kernel(), CPUs: runtime.NumCPU(), LoadBefore: load()}
+	for _, name := range names {
+		began := time.Now()
+		err := parts[name](b)
+		fmt.Fprintf(os.Stderr, "bench: %s: %s after %.1f s, load %.2f\n", label, name, time.Since(began).Seconds(), load())
 		if err != nil {
-			fail(err)
+			d.Rows = b.rows
+			return d, fmt.Errorf("cannot measure %s: %w", name, err)
 		}
 	}
+	d.Rows, d.LoadAfter = b.rows, load()
+	return d, nil
+}
+
+// tidy removes what was written. The last job of `start` may still be writing
+// its end.
+func (b *bench) tidy() (err error) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if err = os.RemoveAll(b.dir); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 func fail(err error) {
@@ -88,90 +172,19 @@ func enterScope() error {
 	return syscall.Exec(path, argv, append(os.Environ(), variable+"=1"))
 }
 
-func run(unitward, manager string, n int, label string) error {
-	service := &peer{name: "systemd-run --wait --pipe -q true", argv: []string{"systemd-run", manager, "--wait", "--pipe", "-q", "true"}}
-	scope := &peer{name: "systemd-run --scope -q true", argv: []string{"systemd-run", manager, "--scope", "--collect", "-q", "true"}}
-	plain := &peer{name: "fork + exec of true", argv: []string{"true"}}
-	peers := []*peer{
-		{name: "unitward run -- true", argv: []string{unitward, "run", manager, "--", "true"}, base: service},
-		service,
-		{name: "fork + exec of unitward --help", argv: []string{unitward, "run", "--help"}, base: service},
-		scope,
-		{name: "unitward run --isolation scope", argv: []string{unitward, "run", "--isolation", "scope", "--", "true"}, base: scope, target: 0.9},
-		{name: "unitward run --isolation cgroup", argv: []string{unitward, "run", "--isolation", "cgroup", "--", "true"}, base: scope, target: 0.6},
-		{name: "unitward run --isolation group", argv: []string{unitward, "run", "--isolation", "group", "--", "true"}, base: plain, over: 3 * time.Millisecond},
-		plain,
+// load is the load average over a minute, of the whole host; 0 where it cannot
+// be read.
+func load() (one float64) {
+	if s, err := os.ReadFile("/proc/loadavg"); err == nil {
+		_, _ = fmt.Sscan(string(s), &one)
 	}
-	const warmUp = 5
-	for i := range warmUp + n {
-		// In a fixed order each command would find the machine always as the
-		// same other one left it: the manager awake, or its memory gone cold.
-		for _, j := range rand.Perm(len(peers)) {
-			p := peers[j]
-			d, err := p.once()
-			if err != nil {
-				return fmt.Errorf("cannot measure %s: %w", p.name, err)
-			}
-			if i >= warmUp {
-				p.took = append(p.took, d)
-			}
-		}
-	}
-	for _, p := range peers {
-		fmt.Printf("%-34s %s\n", label, p)
-	}
-	for _, isolation := range []string{"scope", "cgroup", "group"} {
-		m, err := keeperMemory(unitward, isolation)
-		if err != nil {
-			return fmt.Errorf("cannot measure the memory of isolation %s: %w", isolation, err)
-		}
-		fmt.Printf("%-34s %s\n", label, m)
-	}
-	return nil
+	return one
 }
 
-func (p *peer) String() string {
-	p50, p95 := quantile(p.took, 50), quantile(p.took, 95)
-	s := fmt.Sprintf("%-36s p50 %6.2f ms  p95 %6.2f ms", p.name, ms(p50), ms(p95))
-	if p.base == nil {
-		return s + "  ratio 1.00"
+func kernel() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "an unknown kernel"
 	}
-	base := quantile(p.base.took, 50)
-	if p.over > 0 {
-		return s + fmt.Sprintf("  over %s by %.2f ms, at most %.1f: %s", p.base.name, ms(p50-base), ms(p.over), verdict(p50-base <= p.over))
-	}
-	ratio := float64(p50) / float64(base)
-	s += fmt.Sprintf("  ratio %.2f", ratio)
-	if p.target > 0 {
-		s += fmt.Sprintf(" to %s, at most %.1f: %s", p.base.name, p.target, verdict(ratio <= p.target))
-	}
-	return s
+	return "Linux " + unix.ByteSliceToString(u.Release[:])
 }
-
-func verdict(ok bool) string {
-	if ok {
-		return "reached"
-	}
-	return "MISSED"
-}
-
-func (p *peer) once() (time.Duration, error) {
-	cmd := exec.Command(p.argv[0], p.argv[1:]...)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	began := time.Now()
-	err := cmd.Run()
-	took := time.Since(began)
-	if err != nil {
-		err = fmt.Errorf("%w: %s", err, said.String())
-	}
-	return took, err
-}
-
-// quantile sorts the durations and returns the p-th percentile.
-func quantile(d []time.Duration, p int) time.Duration {
-	slices.Sort(d)
-	return d[(len(d)-1)*p/100]
-}
-
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -8,8 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// mostList is how long a list of all jobs may take.
-	mostList = 300 * time.Millisecond
+	// mostList is how many milliseconds a list of all jobs may take.
+	mostList = 300
 	// startsAtATime is how many starts are under way: a manager is one thread,
 	// and takes no more with profit.
 	startsAtATime = 8
@@ -37,52 +37,46 @@ type crowd struct {
 	n                                 int
 }
 
-// many prints what each number of jobs costs, in each isolation.
-func many(unitward, manager, label string) error {
+// many measures what each number of detached jobs costs, in each isolation.
+func (b *bench) many() error {
 	for _, isolation := range []string{"service", "cgroup"} {
-		if err := manyIn(unitward, manager, isolation, label); err != nil {
-			return fmt.Errorf("cannot measure many jobs of isolation %s: %w", isolation, err)
+		if err := b.manyIn(isolation); err != nil {
+			return fmt.Errorf("isolation %s: %w", isolation, err)
 		}
 	}
 	return nil
 }
 
-func manyIn(unitward, manager, isolation, label string) (err error) {
-	dir, err := os.MkdirTemp("", "unitward-bench-")
+func (b *bench) manyIn(isolation string) (err error) {
+	dir, err := os.MkdirTemp(b.dir, "many-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	c := &crowd{unitward: unitward, isolation: isolation, dir: dir, manager: manager}
+	group := "many detached jobs, " + isolation
+	c := &crowd{unitward: b.unitward, isolation: isolation, dir: dir, manager: b.manager}
 	defer func() {
 		began := time.Now()
 		_, serr := c.do("stop", "-q", "--owner", "crowd", "--grace", "1s")
-		took := time.Since(began)
 		if c.n > 0 && serr == nil {
-			fmt.Printf("%-34s %-8s %5d jobs  stop --owner %.1f s, %.2f ms each\n", label, isolation, c.n, took.Seconds(), ms(took)/float64(c.n))
+			b.figure(group, fmt.Sprintf("stop --owner, each of %d jobs", c.n), "ms", ms(time.Since(began))/float64(c.n))
 		}
 		err = errors.Join(err, serr)
 	}()
-	var before *costs
 	for _, size := range crowdSizes {
 		now, err := c.grow(size)
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%-34s %-8s %s\n", label, isolation, now.row(before))
-		before = now
+		now.report(b, group)
 	}
 	return nil
 }
 
-// timing is how long a command takes: medians.
+// timing is how long a command takes: milliseconds of each time.
 type timing struct {
-	elapsed   time.Duration
-	processor time.Duration // user and system time; what others do counts less in it
-}
-
-func (t timing) String() string {
-	return fmt.Sprintf("%6.1f ms (processor %5.1f)", ms(t.elapsed), ms(t.processor))
+	elapsed   []float64
+	processor []float64 // user and system time; what others do counts less in it
 }
 
 // costs are those of a crowd of one size.
@@ -95,17 +89,17 @@ type costs struct {
 	idle         time.Duration // processor time of all that stay, in idleFor
 }
 
-// row says what a job more costs beside the size before.
-func (c *costs) row(before *costs) string {
-	s := fmt.Sprintf("%5d jobs  start %4.0f/s  list %s, at most %d: %s  status %s  memory %.2f MiB a job  idle %.2f %% of a processor",
-		c.jobs, float64(c.added)/c.took.Seconds(), c.list, mostList.Milliseconds(), verdict(c.list.elapsed <= mostList), c.status, mib(c.keeper),
-		100*c.idle.Seconds()/idleFor.Seconds())
-	if before != nil && before.jobs >= 100 {
-		each := func(c *costs) float64 { return float64(c.took) / float64(c.added) }
-		perJob := func(c *costs) float64 { return float64(c.list.processor) / float64(c.jobs) }
-		s += fmt.Sprintf("  for each job, to %d: start %.2f, processor of list %.2f", before.jobs, each(c)/each(before), perJob(c)/perJob(before))
-	}
-	return s
+// report makes rows of them.
+func (c *costs) report(b *bench, group string) {
+	at := fmt.Sprintf(", %d jobs", c.jobs)
+	b.figure(group, "start"+at, "jobs/s", float64(c.added)/c.took.Seconds())
+	list := &series{name: "list" + at, figures: c.list.elapsed, against: []comparison{{AtMost: mostList}}}
+	b.rows = append(b.rows, rows(group, "ms", []*series{
+		list, {name: "list, processor time" + at, figures: c.list.processor},
+		{name: "status" + at, figures: c.status.elapsed}, {name: "status, processor time" + at, figures: c.status.processor},
+	})...)
+	b.figure(group, "memory of a job"+at, "MiB", mib(c.keeper), comparison{AtMost: mostDetached})
+	b.figure(group, "idle"+at, "% of a processor", 100*c.idle.Seconds()/idleFor.Seconds())
 }
 
 // grow starts jobs until there are so many, and measures.
@@ -118,10 +112,10 @@ func (c *crowd) grow(size int) (*costs, error) {
 	got.took = time.Since(began)
 	time.Sleep(settle)
 	var err error
-	if got.list, err = c.median("list", "--json"); err != nil {
+	if got.list, err = c.times("list", "--json"); err != nil {
 		return nil, err
 	}
-	if got.status, err = c.median("status", "--json", c.name(size/2)); err != nil {
+	if got.status, err = c.times("status", "--json", c.name(size/2)); err != nil {
 		return nil, err
 	}
 	keepers, err := c.keepers()
@@ -138,9 +132,10 @@ func (c *crowd) grow(size int) (*costs, error) {
 		}
 	}
 	got.keeper /= min(sampled, size)
-	at := processorTime(keepers)
+	all := slices.Concat(keepers...)
+	at := processorTime(all...)
 	time.Sleep(idleFor)
-	got.idle = processorTime(keepers) - at
+	got.idle = processorTime(all...) - at
 	return got, nil
 }
 
@@ -187,18 +182,17 @@ func (c *crowd) used(args ...string) (string, time.Duration, error) {
 	return out.String(), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 }
 
-// median is how long a command takes, of five times.
-func (c *crowd) median(args ...string) (timing, error) {
-	var elapsed, processor []time.Duration
+// times is how long a command takes, five times.
+func (c *crowd) times(args ...string) (t timing, err error) {
 	for range 5 {
 		began := time.Now()
 		_, used, err := c.used(args...)
 		if err != nil {
-			return timing{}, err
+			return t, err
 		}
-		elapsed, processor = append(elapsed, time.Since(began)), append(processor, used)
+		t.elapsed, t.processor = append(t.elapsed, ms(time.Since(began))), append(t.processor, ms(used))
 	}
-	return timing{quantile(elapsed, 50), quantile(processor, 50)}, nil
+	return t, nil
 }
 
 // keepers are the processes that stay with each job: the parent of its main
@@ -225,41 +219,4 @@ func (c *crowd) keepers() ([][]int, error) {
 		all = append(all, []int{reaper, keeper})
 	}
 	return all, nil
-}
-
-// stat are the fields of proc_pid_stat(5) after the name.
-func stat(pid int) ([]string, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return nil, err
-	}
-	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])), nil
-}
-
-func parent(pid int) (int, error) {
-	fields, err := stat(pid)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(fields[1])
-}
-
-// processorTime is what the processes have used; those that have ended count
-// for nothing.
-func processorTime(of [][]int) time.Duration {
-	const tick = 10 * time.Millisecond // USER_HZ is 100
-	var sum time.Duration
-	for _, pids := range of {
-		for _, pid := range pids {
-			fields, err := stat(pid)
-			if err != nil {
-				continue
-			}
-			for _, f := range fields[11:13] {
-				n, _ := strconv.Atoi(f) // the kernel writes numbers
-				sum += time.Duration(n) * tick
-			}
-		}
-	}
-	return sum
 }

@@ -1,89 +1,171 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
-
-	"github.com/unitward/unitward/unit"
 )
 
-// memory is what the processes that stay with a started job have for
-// themselves, in KiB.
-type memory struct {
-	isolation      string
-	keeper, reaper int
+const (
+	// mostDetached is what all that stays with a detached job may have for
+	// itself, in MiB.
+	mostDetached = 3
+	// memoryJobs are how many jobs there are at once; a figure is the mean of
+	// them.
+	memoryJobs = 5
+	// settle is how long they are left alone before they are measured.
+	settle = 2 * time.Second
+)
+
+// nap is a job that lives, and that nobody else has: the benchmark ends whatever
+// has these words.
+func nap() []string { return []string{"sleep", fmt.Sprintf("1000.%d", os.Getpid())} }
+
+// holder is a command that stays with a job, or leaves something with it.
+type holder struct {
+	series
+	// argv is the command for the i-th job.
+	argv func(i int) []string
+	// start is instead of argv, where more than one command is needed.
+	start func(i int) (*exec.Cmd, error)
+	// stop ends the i-th job; nil is that the command ends with its job.
+	stop func(i int) []string
 }
 
-// most is what both together may have, in KiB.
-const most = 3 << 10
-
-// String is a row of the table.
-func (m memory) String() string {
-	sum := m.keeper + m.reaper
-	return fmt.Sprintf("%-36s keeper %.2f MiB  reaper %.2f MiB  together %.2f MiB, at most %.1f: %s", "private memory, start --isolation "+m.isolation,
-		mib(m.keeper), mib(m.reaper), mib(sum), mib(most), verdict(sum <= most))
-}
-
-func mib(kib int) float64 { return float64(kib) / 1024 }
-
-// settle is how long a keeper is left alone before it is measured.
-const settle = 2 * time.Second
-
-func keeperMemory(unitward, isolation string) (m memory, err error) {
-	m.isolation = isolation
-	dir, err := os.MkdirTemp("", "unitward-bench-")
+// memory measures the private memory of whatever stays with a waiting job.
+func (b *bench) memory() error {
+	r, err := newRuntimes(filepath.Join(b.dir, "memory"), nap()...)
 	if err != nil {
-		return m, err
+		return err
 	}
-	defer os.RemoveAll(dir)
-	const name = "bench-memory"
-	do := func(args ...string) error {
-		out, err := exec.Command(unitward, append([]string{"--state-dir", filepath.Join(dir, "state")}, args...)...).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, out)
+	holders := append(b.ownHolders(), b.otherHolders(r)...)
+	var all []*series
+	for _, h := range holders {
+		all = append(all, &h.series)
+		if h.lacking != "" {
+			continue
 		}
-		return nil
+		figure, err := h.measure()
+		switch {
+		case err != nil && strings.HasPrefix(h.name, "unitward"):
+			return fmt.Errorf("cannot measure %s: %w", h.name, err)
+		case err != nil:
+			h.lacking = firstLine(err.Error())
+			fmt.Fprintf(os.Stderr, "bench: NOT MEASURED: %s: %v\n", h.name, err)
+		default:
+			h.figures = []float64{figure}
+		}
 	}
-	if err := do("start", "-u", name, "--isolation", isolation, "--output", "null", "--", "sleep", "1000"); err != nil {
-		return m, err
+	b.rows = append(b.rows, rows(fmt.Sprintf("private memory for a job, mean of %d", memoryJobs), "MiB", all)...)
+	return nil
+}
+
+func (b *bench) ownHolders() []*holder {
+	var out []*holder
+	for _, isolation := range []string{"service", "scope", "cgroup", "group"} {
+		out = append(out, &holder{series: series{name: "unitward run (" + isolation + ")"},
+			argv: func(int) []string {
+				return append([]string{b.unitward, "run", "--isolation", isolation, "--"}, nap()...)
+			}})
 	}
-	defer func() { err = errors.Join(err, do("stop", "-q", "--grace", "1s", name)) }()
-	b, err := os.ReadFile(filepath.Join(dir, "state", "jobs", name, "job.json"))
-	if err != nil {
-		return m, err
+	for _, isolation := range []string{"service", "scope", "cgroup", "group"} {
+		name := func(i int) string { return fmt.Sprintf("bench-memory-%s-%d-%d", isolation, os.Getpid(), i) }
+		out = append(out, &holder{series: series{name: "unitward start (" + isolation + "), output captured", against: []comparison{{AtMost: mostDetached}}},
+			argv: func(i int) []string {
+				return append([]string{b.unitward, "start", "-q", "-u", name(i), "--isolation", isolation, "--"}, nap()...)
+			},
+			stop: func(i int) []string { return []string{b.unitward, "stop", "-q", "--grace", "1s", name(i)} }})
 	}
-	var rec unit.Record
-	if err := json.Unmarshal(b, &rec); err != nil {
-		return m, err
+	return out
+}
+
+func (b *bench) otherHolders(r *runtimes) []*holder {
+	fixed := func(argv ...string) func(int) []string { return func(int) []string { return argv } }
+	crun := func(argv func() []string) func(int) []string { return func(int) []string { return argv() } }
+	return []*holder{
+		{series: series{name: peerService, lacking: find("systemd-run")}, argv: fixed(append([]string{"systemd-run", b.manager, "--wait", "--pipe", "-q"}, nap()...)...)},
+		{series: series{name: peerCrun, lacking: find("crun")}, argv: crun(r.crun)},
+		{series: series{name: "runc run", lacking: find(administrators("runc"))}, argv: crun(r.runc)},
+		{series: series{name: "conmon + crun", lacking: find("conmon")}, start: func(int) (*exec.Cmd, error) { return r.conmon(r.id()) }},
+		{series: series{name: "bubblewrap", lacking: find("bwrap")}, argv: fixed(r.bwrap(nap()...)...)},
+	}
+}
+
+// measure starts the jobs, looks and ends them.
+func (h *holder) measure() (figure float64, err error) {
+	before := processes()
+	var ends []func() error
+	defer func() {
+		if h.stop == nil {
+			wake()
+		}
+		for _, end := range ends {
+			err = errors.Join(err, end())
+		}
+	}()
+	for i := range memoryJobs {
+		end, err := h.hold(i)
+		if err != nil {
+			return 0, err
+		}
+		ends = append(ends, end)
 	}
 	time.Sleep(settle)
-	if m.keeper, err = private(rec.Keeper.PID); err == nil {
-		m.reaper, err = private(rec.Reaper.PID)
+	sum := 0
+	for pid := range processes() {
+		if before[pid] || slices.Equal(argv(pid), nap()) {
+			continue
+		}
+		kib, err := private(pid)
+		switch {
+		case errors.Is(err, os.ErrPermission), errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ESRCH):
+			continue // another user's, or it has ended
+		case err != nil:
+			return 0, err
+		}
+		sum += kib
 	}
-	return m, err
+	return mib(sum) / memoryJobs, nil
 }
 
-// private is the memory that a process shares with nobody, in KiB
-// (proc_pid_smaps(5)).
-func private(pid int) (kib int, err error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-	if err != nil {
-		return 0, err
+// hold starts one job, and says how it is ended.
+func (h *holder) hold(i int) (end func() error, err error) {
+	if h.stop != nil {
+		return command(h.stop(i)...), command(h.argv(i)...)()
 	}
-	for line := range strings.Lines(string(b)) {
-		if name, value, _ := strings.Cut(line, ":"); strings.HasPrefix(name, "Private_") {
-			var n int
-			if _, err := fmt.Sscan(value, &n); err != nil {
-				return 0, fmt.Errorf("cannot read %q: %w", line, err)
-			}
-			kib += n
+	var cmd *exec.Cmd
+	if h.start != nil {
+		cmd, err = h.start(i)
+	} else {
+		argv := h.argv(i)
+		cmd = exec.Command(argv[0], argv[1:]...)
+		err = cmd.Start()
+	}
+	return func() error {
+		if err != nil {
+			return nil
+		}
+		late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		defer late.Stop()
+		var exit *exec.ExitError
+		if err := cmd.Wait(); !errors.As(err, &exit) {
+			return err
+		}
+		return nil // as the job, which was killed
+	}, err
+}
+
+// wake ends the jobs that nothing else ends.
+func wake() {
+	for pid := range processes() {
+		if slices.Equal(argv(pid), nap()) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
-	return kib, nil
 }

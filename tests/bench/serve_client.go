@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -28,12 +27,18 @@ type server struct {
 	// asked is when each request that is under way was sent.
 	asked map[int]time.Time
 	took  []time.Duration
-	err   error
-	ended chan struct{}
+	// answered is when the last answer came.
+	answered time.Time
+	err      error
+	ended    chan struct{}
+	// pids are the main processes of the jobs that were started, where somebody
+	// asks for them.
+	pids chan int
 }
 
-func startServer(unitward, state string) (*server, error) {
-	s := &server{cmd: exec.Command(unitward, "--state-dir", state, "serve", "--max-running", strconv.Itoa(2*live)), asked: map[int]time.Time{}, ended: make(chan struct{})}
+// startServer starts a server that lets so many jobs run.
+func startServer(unitward, state string, running int) (*server, error) {
+	s := &server{cmd: exec.Command(unitward, "--state-dir", state, "serve", "--max-running", strconv.Itoa(running)), asked: map[int]time.Time{}, ended: make(chan struct{})}
 	s.cond = sync.NewCond(&s.mu)
 	s.cmd.Stderr = os.Stderr
 	in, err := s.cmd.StdinPipe()
@@ -64,21 +69,40 @@ func (s *server) read(out io.Reader) {
 			s.fail(fmt.Errorf("the server has ended: %w", err))
 			return
 		}
-		const answer = `{"jsonrpc":"2.0","id":`
+		const answer, started = `{"jsonrpc":"2.0","id":`, `{"jsonrpc":"2.0","method":"job/started"`
+		if s.pids != nil && bytes.HasPrefix(line, []byte(started)) {
+			s.tell(line)
+		}
 		if !bytes.HasPrefix(line, []byte(answer)) {
 			continue
 		}
+		now := time.Now()
 		rest := line[len(answer):]
 		n, _ := strconv.Atoi(string(rest[:bytes.IndexByte(rest, ',')]))
 		if bytes.HasPrefix(rest[bytes.IndexByte(rest, ','):], []byte(`,"error"`)) {
 			s.fail(fmt.Errorf("an error: %s", line))
 		}
 		s.mu.Lock()
-		s.took = append(s.took, time.Since(s.asked[n]))
+		s.took = append(s.took, now.Sub(s.asked[n]))
+		s.answered = now
 		delete(s.asked, n)
 		s.cond.Broadcast()
 		s.mu.Unlock()
 	}
+}
+
+// tell passes on the process of a job.
+func (s *server) tell(line []byte) {
+	var told struct {
+		Params struct {
+			PID int `json:"pid"`
+		} `json:"params"`
+	}
+	if err := json.Unmarshal(line, &told); err != nil {
+		s.fail(err)
+		return
+	}
+	s.pids <- told.Params.PID
 }
 
 func (s *server) fail(err error) {
@@ -139,6 +163,32 @@ func (s *server) run(isolation string, n, width int) ([]time.Duration, error) {
 	return s.took, err
 }
 
+// rate keeps so many jobs of `true` in flight for a time, and says how many
+// settled a second.
+func (s *server) rate(isolation string, width int, d time.Duration) (float64, error) {
+	began := time.Now()
+	n := 0
+	for ; time.Since(began) < d; n++ {
+		if err := s.slot(width); err != nil {
+			return 0, err
+		}
+		s.ask("job.run", job(isolation, "true"))
+	}
+	err := s.slot(1)
+	return float64(n) / time.Since(began).Seconds(), err
+}
+
+// fill starts jobs that live until there are so many, had being there by now.
+func (s *server) fill(isolation string, had, want int) error {
+	for range want - had {
+		if err := s.slot(inFlight); err != nil {
+			return err
+		}
+		s.ask("job.start", job(isolation, "sleep", "100000"))
+	}
+	return s.slot(1)
+}
+
 // end closes the server's input and waits until it has ended its jobs.
 func (s *server) end() error {
 	s.in.Close()
@@ -148,21 +198,4 @@ func (s *server) end() error {
 		_ = s.cmd.Process.Kill()
 	}
 	return s.cmd.Wait()
-}
-
-// machineTime is the time that the machine's processors have worked, of
-// proc_stat(5). Beside a benchmark nothing else ought to run.
-func machineTime() (time.Duration, error) {
-	b, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return 0, err
-	}
-	line, _, _ := strings.Cut(string(b), "\n")
-	var sum time.Duration
-	for i, f := range strings.Fields(line)[1:] {
-		if n, err := strconv.Atoi(f); err == nil && i != 3 && i != 4 && i < 8 { // idle, iowait; guests are counted before
-			sum += time.Duration(n) * 10 * time.Millisecond // USER_HZ is 100
-		}
-	}
-	return sum, nil
 }

@@ -1,23 +1,47 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"time"
+	"strings"
 )
+
+const (
+	// benchTests is the benchmark, which needs its peers beside it.
+	benchTests = "tests/bench"
+	// benchResults is where what was measured is written, and copied under the
+	// name of its commit.
+	benchResults = "build/bench.json"
+	// benchDisk is where a machine finds a directory on the host's disk: all
+	// else in it is in memory.
+	benchDisk = inside + "/disk"
+)
+
+// benchmarked is what the benchmark has measured everywhere, in the form that
+// `-compare` of ./tests/bench reads.
+type benchmarked struct {
+	Schema string            `json:"schema"`
+	Commit string            `json:"commit"`
+	Runs   []json.RawMessage `json:"runs"`
+}
 
 // cmdBench runs ./tests/bench in every suite, one at a time, as root and as an
 // ordinary user. What is measured side by side is measured by that program.
 func cmdBench(ctx context.Context, args []string) (int, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	list := flags.String("suites", "all", "the suites to run in: a list, or all")
-	n := flags.Int("n", 100, "runs of each command")
-	what := flags.String("what", "peers", "what is measured: peers, many (2,000 jobs), serve (one connection), flood (much output), in a list")
-	floodFor := flags.Duration("flood", time.Minute, "how long output is written")
+	who := flags.String("users", strings.Join(users, ","), "the users to measure as, in a list")
+	n := flags.String("n", "", "rounds of each contest of single commands")
+	what := flags.String("what", "", "what is measured, in a list: latency, rate, verdict, memory, live, loaded (the default); many, serve, flood")
+	floodFor := flags.String("flood", "", "how long output is written")
+	results := flags.String("o", benchResults, "where the figures are written, as JSON")
 	if err := flags.Parse(args); err != nil {
 		return 2, usageError(err.Error())
 	}
@@ -33,29 +57,48 @@ func cmdBench(ctx context.Context, args []string) (int, error) {
 	if err := checkBuild(); err != nil {
 		return 1, err
 	}
-	st := &stage{Dir: filepath.Join(out, "bench")}
-	if err := errors.Join(os.RemoveAll(st.Dir), os.MkdirAll(st.Dir, 0o755)); err != nil {
-		return 1, err
-	}
-	if err := st.buildCommand(ctx); err != nil {
-		return 1, err
-	}
-	if err := goTool(ctx, "build", "-trimpath", "-o", filepath.Join(st.Dir, "bench"), "./tests/bench"); err != nil {
+	st, err := benchStage(ctx, filepath.Join(out, "bench"))
+	if err != nil {
 		return 1, err
 	}
 	if err := buildAll(ctx, suites); err != nil {
 		return 1, err
 	}
-	for _, s := range suites {
-		argv := []string{"-n", fmt.Sprint(*n), "-what", *what, "-flood", floodFor.String()}
-		if err := benchSuite(ctx, s, st, argv); err != nil {
-			return 1, err
+	var argv []string
+	for name, value := range map[string]string{"-n": *n, "-what": *what, "-flood": *floodFor} {
+		if value != "" {
+			argv = append(argv, name, value)
 		}
 	}
+	all := &benchmarked{Schema: "unitward.bench/1", Commit: commit(ctx)}
+	for _, s := range suites {
+		err := benchSuite(ctx, s, st, strings.Split(*who, ","), argv, all)
+		if werr := all.write(*results); err != nil || werr != nil {
+			return 1, errors.Join(err, werr)
+		}
+	}
+	note("the figures are in %s", *results)
 	return 0, nil
 }
 
-func benchSuite(ctx context.Context, s Suite, st *stage, args []string) (err error) {
+// benchStage builds what the benchmark runs.
+func benchStage(ctx context.Context, dir string) (*stage, error) {
+	st := &stage{Dir: dir}
+	if err := errors.Join(os.RemoveAll(st.Dir), os.MkdirAll(st.Dir, 0o755)); err != nil {
+		return nil, err
+	}
+	if err := st.buildCommand(ctx); err != nil {
+		return nil, err
+	}
+	for name, pkg := range map[string]string{"bench": "./" + benchTests, "nothing": "./" + benchTests + "/nothing"} {
+		if err := goTool(ctx, "build", "-trimpath", "-o", filepath.Join(st.Dir, name), pkg); err != nil {
+			return nil, err
+		}
+	}
+	return st, nil
+}
+
+func benchSuite(ctx context.Context, s Suite, st *stage, who, args []string, all *benchmarked) (err error) {
 	m, err := Start(ctx, s, uniqueName(s.Name), true)
 	if err != nil {
 		return err
@@ -64,11 +107,27 @@ func benchSuite(ctx context.Context, s Suite, st *stage, args []string) (err err
 	if err := st.copyInto(m); err != nil {
 		return err
 	}
-	for _, user := range users {
-		argv := append([]string{inside + "/bench", "-label", fmt.Sprintf("%s, %s", s, user)}, args...)
+	if err := installCompanions(ctx, m, benchTests); err != nil {
+		note("THE PEERS ARE NOT ALL THERE: %v", err) // the table says which
+	}
+	disk, err := os.MkdirTemp(stateDir(), "bench-disk-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(disk)
+	if err := errors.Join(os.Chmod(disk, 0o777|os.ModeSticky), m.lend(disk, benchDisk)); err != nil {
+		return err
+	}
+	for _, user := range who {
+		argv := append([]string{inside + "/bench", "-json", "-disk", benchDisk, "-label", fmt.Sprintf("%s, %s", s, user)}, args...)
+		var said bytes.Buffer
 		code, err := m.Run(ctx, Command{
-			User: user, Argv: argv, Dir: inside, Env: []string{"UNITWARD_BIN=" + inside + "/unitward"}, Stdout: os.Stdout, Stderr: os.Stderr,
+			User: user, Argv: argv, Dir: inside, Stdout: &said, Stderr: os.Stderr,
+			Env: []string{"UNITWARD_BIN=" + inside + "/unitward", "UNITWARD_BENCH_NOTHING=" + inside + "/nothing"},
 		})
+		if json.Valid(said.Bytes()) {
+			all.Runs = append(all.Runs, said.Bytes())
+		}
 		if err == nil && code != 0 {
 			err = fmt.Errorf("the benchmark ended with status %d", code)
 		}
@@ -77,4 +136,32 @@ func benchSuite(ctx context.Context, s Suite, st *stage, args []string) (err err
 		}
 	}
 	return nil
+}
+
+// write puts the figures where they are looked for, and beside it, where the
+// commit is known, under a name that the next commit's do not take.
+func (b *benchmarked) write(path string) error {
+	text, err := json.MarshalIndent(b, "", "\t")
+	if err != nil {
+		return err
+	}
+	paths := []string{path}
+	if b.Commit != "" {
+		paths = append(paths, strings.TrimSuffix(path, ".json")+"-"+b.Commit+".json")
+	}
+	for _, p := range paths {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, append(text, '\n'), 0o644)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commit names the tree's commit; empty where it has none.
+func commit(ctx context.Context) string {
+	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--abbrev=12", "--exclude", "*", "--dirty").Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
 }

@@ -110,10 +110,13 @@ func buildPackages(ctx context.Context, out string) (string, error) {
 
 // companions are what tests need beside them in a machine. Those of the packages
 // need what shows a manual and completes options, and once another packager;
-// those of terminals one that a user could sit at.
+// those of terminals one that a user could sit at, and the benchmark its peers.
 func (s Suite) companions(tests string) []string {
-	if tests == terminalTests {
+	switch tests {
+	case terminalTests:
 		return []string{"tmux"}
+	case benchTests:
+		return []string{"crun", "runc", "bubblewrap", "conmon", "task-spooler"}
 	}
 	names := []string{"man-db", "bash-completion", "zsh", "fish"}
 	if s.Name == "trixie" {
