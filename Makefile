@@ -64,7 +64,7 @@ lint:
 	GOFLAGS=-mod=readonly $(GO) run $(GOLANGCI) run ./...
 
 bench:
-	$(GO) run ./tests/rig bench
+	$(GO) run ./tests/rig bench $(BENCH)
 
 # Packages of every kind for every architecture, in $(PACKAGES), with their
 # SHA256SUMS and the list of modules of each program. The same commit gives the

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -79,7 +80,9 @@ func command(argv ...string) func() error {
 // used runs a program, and says what processor time it and the children that it
 // has waited for took.
 func used(argv ...string) (time.Duration, error) {
-	cmd := exec.Command(argv[0], argv[1:]...)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var said bytes.Buffer
 	cmd.Stderr, cmd.WaitDelay = &said, lag
 	if err := cmd.Run(); err != nil {

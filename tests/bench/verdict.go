@@ -113,7 +113,9 @@ func launch(cmd *exec.Cmd) (pid int, err error) {
 // itself, has ended.
 func exitAfterKill(argv ...string) (float64, error) {
 	argv = sayPID(argv...)
-	cmd := exec.Command(argv[0], argv[1:]...)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	pid, err := launch(cmd)
 	if err != nil {
 		return 0, err
@@ -136,7 +138,9 @@ func reportAfterKill(argv ...string) (float64, error) {
 		return 0, err
 	}
 	defer out.Close()
-	cmd := exec.Command(argv[0], argv[1:]...)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.ExtraFiles = []*os.File{in}
 	pid, err := launch(cmd)
 	in.Close()
