@@ -35,7 +35,7 @@ func ParseHost(s string) (HostAddress, error) {
 	if !named {
 		user, rest = "", s
 	}
-	host := rest
+	var host string
 	if strings.HasPrefix(rest, "[") {
 		in, after, closed := strings.Cut(rest[1:], "]")
 		if !closed {
@@ -151,7 +151,7 @@ func digits(s string) bool {
 // machineName is true for what names a machine: a host's name.
 func machineName(s string) bool {
 	return s != "" && len(s) <= 64 && s[0] != '.' && s[0] != '-' && !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '.' || r == '_')
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._", r)
 	})
 }
 

@@ -67,7 +67,7 @@ func NewBridge(argv []string) (*Bridge, error) {
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGTERM}
 	b.cmd.WaitDelay = bridgeEnds // what it left behind may hold its errors
 	if err := b.cmd.Start(); err != nil {
-		c.Close()
+		_ = c.Close() // there is a better error
 		return nil, fmt.Errorf("cannot start %s: %w", argv[0], err)
 	}
 	go func() {

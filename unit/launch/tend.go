@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"syscall"
@@ -35,28 +34,29 @@ const drainWait = 100 * time.Millisecond
 //
 // A stop sends its signals to every process of the unit: what this one gets
 // the command has got too, so it heeds none, but for what came before there was
-// the command's process.
+// the command's process. One for this process alone it passes: see pass.
 func Tend(file string, getenv func(string) string) int {
 	h, err := keeper.TakeHandover(file)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "unitward: cannot take over the job: %v\n", err)
 		return statusNoRun
 	}
-	signal.Ignore(unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE)
-	t := &tended{h: h, word: keeper.OpenStatus(h.Status), early: catchEarly()}
+	t := &tended{h: h, word: keeper.OpenStatus(h.Status), signals: catchTended()}
 	if err := t.begin(); err != nil {
 		return t.word.Failed(err)
 	}
+	go t.pass(getenv)
 	return t.stay(getenv)
 }
 
 // tended is a command that this process tends.
 type tended struct {
-	h      *keeper.Handover
-	word   *keeper.Status
-	early  early
-	entry  *store.Entry
-	reaper *keeper.Reaper
+	h    *keeper.Handover
+	word *keeper.Status
+	// signals are those that this process has got.
+	signals <-chan os.Signal
+	entry   *store.Entry
+	reaper  *keeper.Reaper
 	// capture is nil where the output is not kept.
 	capture *capture.Capture
 	// holder is nil where the job has no terminal that is held.
@@ -106,7 +106,7 @@ func (t *tended) begin() (err error) {
 	if t.reaper, err = subreaper.Fork(c); err != nil {
 		return err
 	}
-	if err := t.early.pass(t.reaper.MainPID()); err != nil {
+	if err := passEarly(t.signals, t.reaper.MainPID()); err != nil {
 		return err
 	}
 	if out != nil {

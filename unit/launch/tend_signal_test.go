@@ -12,12 +12,12 @@ import (
 
 // A stop can come before there is a process of the command.
 func TestEarlySignalReachesTheCommand(t *testing.T) {
-	e := catchEarly()
-	defer signal.Stop(e)
+	got := catchTended()
+	defer signal.Reset()
 	if err := unix.Kill(unix.Getpid(), unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); len(e) == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); len(got) == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the signal was not taken")
 		}
@@ -26,7 +26,7 @@ func TestEarlySignalReachesTheCommand(t *testing.T) {
 	if err := late.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.pass(late.Process.Pid); err != nil {
+	if err := passEarly(got, late.Process.Pid); err != nil {
 		t.Error(err)
 		late.Process.Kill()
 	}
@@ -34,7 +34,7 @@ func TestEarlySignalReachesTheCommand(t *testing.T) {
 	if ws := late.ProcessState.Sys().(syscall.WaitStatus); ws.Signal() != unix.SIGTERM {
 		t.Errorf("it ended by %v", ws.Signal())
 	}
-	if err := e.pass(late.Process.Pid); err != nil {
+	if err := passEarly(got, late.Process.Pid); err != nil {
 		t.Errorf("with nothing to pass: %v", err)
 	}
 }
