@@ -39,6 +39,8 @@ var foregroundLines = []line{
 	{theirs: "--send-sighup echo x"},
 	{theirs: "--no-ask-password echo x"},
 	{theirs: "--user -u UNIT echo x", user: true},
+	{theirs: "--machine=.host echo x", root: true, since: 252},
+	{theirs: "--user -M @.host echo x", user: true, since: 252},
 	{theirs: "--expand-environment=no echo '$HOME' '${HOME}' '$$'", since: 254},
 	{theirs: "-E A='one two' echo '$A' '${A}' 'x${A}y' '$$A' '$NONE' '${NONE}|'", ours: "run -E A='one two' --expand-environment=yes echo '$A' '${A}' 'x${A}y' '$$A' '$NONE' '${NONE}|'"},
 	{theirs: "-E A=x echo '$A'", differs: "expand-environment", want: [2]outcome{{0, "x\n"}, {0, "$A\n"}}},

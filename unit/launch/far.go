@@ -23,6 +23,10 @@ import (
 // manager elsewhere: to be reached, which is a log-in, and to answer.
 const farWait = 20 * time.Second
 
+// farPause is how long a wait leaves a manager elsewhere alone that it could not
+// reach: each attempt is a log-in.
+const farPause = 5 * time.Second
+
 // patience is how long to wait for the job's manager, where d is enough for one
 // of this machine.
 func (j *Job) patience(d time.Duration) time.Duration {

@@ -33,6 +33,8 @@ type Job struct {
 	seek atomic.Bool
 	// urged holds at most one word that somebody wants the job to end.
 	urged chan struct{}
+	// sought is when a wait last tried in vain to reach a manager elsewhere.
+	sought time.Time
 	// tell is called for facts; seenFacts says which of exit and tree were
 	// seen.
 	tell      func(unit.Report)

@@ -141,12 +141,16 @@ func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
 
 // reach tries again to reach what could not be reached, within a bound.
 func (j *Job) reach(ctx context.Context) {
-	if j.held == nil {
+	far := j.rec.Identity.Far != nil
+	if j.held == nil || far && now().Sub(j.sought) < farPause {
 		return
 	}
 	reached, cancel := context.WithTimeout(ctx, j.patience(lookWait))
 	defer cancel()
 	j.held.reach(reached)
+	if s, ok := j.held.(*service); ok && far && s.unit == nil {
+		j.sought = now()
+	}
 }
 
 func reached(fact Fact, v verify.Verdict) bool {
