@@ -228,7 +228,7 @@ func TestAttachStopped(t *testing.T) {
 	})
 }
 
-// Who holds the terminal of a service is paused with it, and says so by silence;
+// Who holds the terminal of a service is paused with it, which attach says at once;
 // others are not.
 func TestAttachPaused(t *testing.T) {
 	in(t, all, func(t *testing.T, w *ward) {
@@ -240,7 +240,7 @@ func TestAttachPaused(t *testing.T) {
 		s.types("\x1d\x1d\x1d")
 		p.wants(0)
 		if w.isolation == verify.IsolationService {
-			if e := w.want(125, "attach", "still").err; !strings.Contains(e, "does not answer") || !strings.Contains(e, "unitward resume still") {
+			if e := w.want(125, "attach", "still").err; !strings.Contains(e, "it is paused") || !strings.Contains(e, "unitward resume still") {
 				t.Errorf("attach says %q", e)
 			}
 		} else {
