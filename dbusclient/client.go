@@ -24,6 +24,9 @@ type Client struct {
 	mu     sync.Mutex
 	link   *link
 	closed bool
+	// environ is the manager's environment as it said at environAt.
+	environ   []string
+	environAt time.Time
 	// retired is a private socket that a bus has taken over from.
 	retired *link
 	done    chan struct{}
@@ -257,22 +260,35 @@ func (c *Client) UnitCgroup(slice, name string) string {
 	return path.Join(p, name)
 }
 
-// Environ is the environment that the manager gives to every unit. It was
-// asked for when the client connected, and is asked for again at later calls.
+// environTime is for how long an answer of the manager about its environment is
+// taken to be good. Nobody changes that while he starts many units.
+const environTime = time.Second
+
+// Environ is the environment that the manager gives to every unit; not to be
+// changed. It was asked for when the client connected, and is asked for again at
+// later calls, but not for each of many that come together.
 func (c *Client) Environ(ctx context.Context) ([]string, error) {
 	c.mu.Lock()
 	l := c.link
+	if c.environ != nil && time.Since(c.environAt) < environTime {
+		defer c.mu.Unlock()
+		return c.environ, nil
+	}
 	asked := l.environ
 	l.environ = nil
 	c.mu.Unlock()
 	if asked == nil {
 		asked = l.askEnviron(ctx)
 	}
+	at := time.Now()
 	var v dbus.Variant
 	if err := asked.wait(&v); err != nil {
 		return nil, c.typed("ask for the manager's environment", "", "", err)
 	}
 	env, _ := v.Value().([]string)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.environ, c.environAt = env, at
 	return env, nil
 }
 

@@ -11,7 +11,7 @@ func TestEndMeetsJobThatIsBeingLeft(t *testing.T) {
 	in(t, func(t *testing.T, rung string) {
 		c := dial(t, rung, options{hold: true})
 		other := c.start(nil, "sleep", "4810")
-		name := c.start(map[string]any{"leftovers": "keep", "output": map[string]any{"mode": "null"}}, "sh", "-c", "sleep 4811 & exit 3")
+		name := c.start(map[string]any{"leftovers": "keep", "output": map[string]any{"mode": "null"}}, "sh", "-c", "sleep 4811 & until grep -q sleep /proc/$!/comm; do :; done; exit 3")
 		c.told("job/exit", name)
 		e := c.end()
 		if !slices.Equal(e.Left, []string{name}) || !slices.Equal(e.Stopped, []string{other}) || !e.Confirmed {
