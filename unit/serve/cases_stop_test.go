@@ -185,7 +185,7 @@ func nothingLater(s *session) {
 }
 
 func noSuccess(s *session) {
-	r := s.sh(map[string]any{"timeout_ms": 300, "grace_ms": 300}, `trap "" TERM; sleep 472016; touch $T/f`)
+	r := s.sh(map[string]any{"timeout_ms": 2000, "grace_ms": 300}, `trap "" TERM; sleep 472016; touch $T/f`)
 	s.ends(r.Report, "timeout", "KILL")
 	s.stepped(r.Report, "timeout", "TERM", "KILL")
 	if s.exists("f") {

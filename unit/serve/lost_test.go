@@ -37,6 +37,7 @@ func TestLostReaperHarmsNoOtherJob(t *testing.T) {
 				t.Cleanup(func() { sweep(t, state) })
 				c := dial(t, rung, options{state: state})
 				other := c.start(nil, "sh", "-c", "sleep 4741 & wait")
+				eventually(func() bool { return processes("sleep", "4741") == 1 })
 				name := c.start(map[string]any{"leftovers": "wait"}, "sh", "-c", "sleep 4742 & wait")
 				reaper := recordOf(t, state, name).Reaper
 				if err := syscall.Kill(reaper.PID, syscall.SIGKILL); err != nil {

@@ -27,23 +27,33 @@ func NewLines(r io.Reader) *Lines { return &Lines{bufio.NewReaderSize(r, 64<<10)
 // next line can be read. A last line needs no end: an object that
 // was cut off is not JSON.
 func (l *Lines) Next() ([]byte, error) {
-	var line []byte
+	// What comes is put together once, at its end: a buffer that grows with it
+	// would leave several times as much for the collector.
+	var parts [][]byte
+	size := 0
 	for {
 		part, err := l.r.ReadSlice('\n')
-		if len(line)+len(part) > l.max+1 {
+		if size += len(part); size > l.max+1 {
 			return nil, l.skip(err)
 		}
-		line = append(line, part...)
+		parts = append(parts, bytes.Clone(part))
 		switch {
 		case err == nil:
-			return bytes.TrimRight(line, "\r\n"), nil
+			return bytes.TrimRight(joined(parts), "\r\n"), nil
 		case !errors.Is(err, bufio.ErrBufferFull):
-			if len(line) > 0 && errors.Is(err, io.EOF) {
-				return line, nil
+			if size > 0 && errors.Is(err, io.EOF) {
+				return joined(parts), nil
 			}
 			return nil, err
 		}
 	}
+}
+
+func joined(parts [][]byte) []byte {
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return bytes.Join(parts, nil)
 }
 
 func (l *Lines) skip(err error) error {
