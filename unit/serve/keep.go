@@ -13,8 +13,11 @@ const (
 	// record cannot be read, and maxRetries how many there are.
 	retryPause = time.Second
 	maxRetries = 10
-	// restTime is how often is looked whether a job that rests was disturbed.
+	// restTime is when it is first looked whether a job that rests was disturbed,
+	// without anybody having told so; each time twice as long passes until the
+	// next look, at most maxRest. A manager that has gone and come back tells.
 	restTime = time.Second
+	maxRest  = 10 * time.Second
 )
 
 // order is what a keeper is asked to do.
@@ -59,20 +62,24 @@ func (k *keeping) rest() {
 		return
 	}
 	var late, look <-chan time.Time
+	pause := restTime
 	if !r.Until.IsZero() {
 		timer := time.NewTimer(time.Until(r.Until))
 		defer timer.Stop()
 		late = timer.C
 	}
+	var again *time.Timer
 	if r.Undisturbed != nil {
-		ticker := time.NewTicker(restTime)
-		defer ticker.Stop()
-		look = ticker.C
+		again = time.NewTimer(pause)
+		defer again.Stop()
+		look = again.C
 	}
 	for {
 		select {
 		case <-look:
 			if r.Undisturbed() {
+				pause = min(2*pause, maxRest)
+				again.Reset(pause)
 				continue
 			}
 		case <-r.Stirred:
