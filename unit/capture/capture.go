@@ -35,6 +35,11 @@ type Config struct {
 	Max int64
 	// Policy is PolicyTruncate or PolicyStop; empty is PolicyTruncate.
 	Policy Policy
+	// Rest, if it is not nil, is called by who reads a stream each time that this
+	// has had another RestBytes: so that a process which does nothing else can give
+	// back what memory it has come to hold.
+	Rest      func()
+	RestBytes int64
 }
 
 // Stats is what is known of both streams.
@@ -100,6 +105,7 @@ func Start(dir *os.File, cfg Config) (*Capture, error) {
 			}
 			return nil, fmt.Errorf("cannot capture %s: %w", s.name, err)
 		}
+		src.rest, src.restBytes, src.restAt = cfg.Rest, cfg.RestBytes, cfg.RestBytes
 		if cfg.Policy == PolicyStop {
 			src.exceeded = func() { c.once.Do(func() { close(c.exceeded) }) }
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -379,4 +380,33 @@ func TestSilentSplice(t *testing.T) {
 		t.Errorf("untouched %v, at %v, %d bytes", src.untouched, src.touchedAt, src.shelf.off)
 	}
 	src.close()
+}
+
+// Who reads much rests now and then, and who reads little does not.
+func TestRest(t *testing.T) {
+	for bytes, want := range map[int]int32{1 << 10: 0, 1 << 20: 8} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir, err := os.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dir.Close()
+		var rests atomic.Int32
+		c, err := Start(dir, Config{Stdout: r, Max: 4 << 10, Rest: func() { rests.Add(1) }, RestBytes: 64 << 10})
+		r.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(make([]byte, bytes)); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		<-c.Ended()
+		if n := rests.Load(); n < want/4 || n > 2*want {
+			t.Errorf("it rested %d times in %d bytes, about %d were wanted", n, bytes, want)
+		}
+	}
 }

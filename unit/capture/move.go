@@ -39,6 +39,10 @@ func (s *source) step(fd int, now time.Time) (status, error) {
 			s.exceeded()
 			s.exceeded = nil
 		}
+		if s.rest != nil && s.shelf.off >= s.restAt {
+			s.restAt = s.shelf.off + s.restBytes
+			s.rest()
+		}
 		if !s.grown && s.shelf.off >= muchOutput {
 			s.grow(fd)
 		}

@@ -33,6 +33,10 @@ type source struct {
 	null     int
 	shelf    *shelf
 	exceeded func() // nil when nobody is to be told
+	// rest is called when the stream has had restAt bytes, and every restBytes from
+	// then on; nil is not.
+	rest              func()
+	restBytes, restAt int64
 
 	// copying is true where splice(2) cannot be used; buf is nil until it is
 	// needed.

@@ -77,7 +77,11 @@ func (j *Job) launchKept(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	}
 	k.reaper.Wake(k.wake)
 	if out != nil {
-		if k.capture, err = out.capture(j.entry, s.OutputMax, capture.Policy(s.OnOutputMax)); err != nil {
+		var rest func()
+		if j.rec.Launcher != j.l.self {
+			rest = keeper.Rest // this process does nothing else
+		}
+		if k.capture, err = out.capture(j.entry, s.OutputMax, capture.Policy(s.OnOutputMax), rest); err != nil {
 			return err
 		}
 	}

@@ -110,7 +110,7 @@ func (t *tended) begin() (err error) {
 		return err
 	}
 	if out != nil {
-		t.capture, err = out.capture(t.entry, t.h.OutputMax, capture.Policy(t.h.OnOutputMax))
+		t.capture, err = out.capture(t.entry, t.h.OutputMax, capture.Policy(t.h.OnOutputMax), keeper.Rest)
 	} else {
 		err = leaveStreams() // they are the command's
 	}
@@ -272,14 +272,19 @@ func (p *pipes) close() {
 	}
 }
 
-// capture begins to keep what comes through the pipes in a job's directory.
-func (p *pipes) capture(e *store.Entry, most int64, policy capture.Policy) (*capture.Capture, error) {
+// restBytes is how much of a stream a keeper takes before it gives back the memory
+// that this took: that of some seconds, at the fastest.
+const restBytes = 1 << 30
+
+// capture begins to keep what comes through the pipes in a job's directory. rest, if
+// it is not nil, is called now and then while much comes.
+func (p *pipes) capture(e *store.Entry, most int64, policy capture.Policy, rest func()) (*capture.Capture, error) {
 	dir, err := e.OpenDir()
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	c, err := capture.Start(dir, capture.Config{Stdout: p.out[0], Stderr: p.err[0], Max: most, Policy: policy})
+	c, err := capture.Start(dir, capture.Config{Stdout: p.out[0], Stderr: p.err[0], Max: most, Policy: policy, Rest: rest, RestBytes: restBytes})
 	if errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("cannot capture output in %s: there is some of another job", filepath.Base(e.Dir()))
 	}
