@@ -141,7 +141,7 @@ func userScope(t *testing.T, run string) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("systemd-run", "--user", "--scope", "--collect", "--quiet", "--", self,
-		"-test.v", "-test.timeout=10m", "-test.run="+run, "-test.skip=^TestDisturbed")
+		"-test.v", "-test.timeout=18m", "-test.run="+run, "-test.skip=^TestDisturbed")
 	cmd.Env = append(os.Environ(), inScope+"=1", "UNITWARD_TEST_ISOLATION="+verify.IsolationCgroup)
 	nested(t, cmd)
 }
@@ -211,7 +211,7 @@ func TestOrdinaryUser(t *testing.T) {
 	if err := os.WriteFile(binary, self, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"-test.v", "-test.run=" + os.Getenv("UNITWARD_TEST_USER_RUN"), "-test.timeout=10m"}
+	args := []string{"-test.v", "-test.run=" + os.Getenv("UNITWARD_TEST_USER_RUN"), "-test.timeout=18m"}
 	if testing.Short() {
 		args = append(args, "-test.short")
 	}

@@ -22,7 +22,7 @@ func testFlags(name string, args []string, suites, vms string) (options, error) 
 	flags.StringVar(&o.run, "run", "", "the tests to run in the rig (a regular expression)")
 	flags.StringVar(&o.vmRun, "vm-run", "^TestVM", "the tests to run in emulated machines")
 	packages := flags.String("packages", strings.Join(rigPackages, ","), "the packages whose tests run in the rig")
-	flags.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long one test binary may run")
+	flags.DurationVar(&o.timeout, "timeout", 20*time.Minute, "how long one test binary may run")
 	flags.IntVar(&o.width, "j", 4, "machines at a time; emulated ones at most one for each processor")
 	flags.BoolVar(&o.cover, "cover", false, "write build/coverage.txt")
 	if err := flags.Parse(args); err != nil {
