@@ -61,9 +61,10 @@ func managerReaped(o Observation) bool {
 func isTended(o Observation) bool { return o.Tended }
 
 // tenderKilled: what was killed is not the job's main process, which runs, or
-// may end in a way of its own, unless all got it.
+// may end in a way of its own, unless all got it. A recorder that saw it is believed
+// before a manager that saw something else.
 func tenderKilled(o Observation) bool {
-	return o.Tended && !allKilled(o) && o.Unit.ExecMainCode > 1 && o.Unit.ExecMainStatus == 9
+	return o.Tended && !allKilled(o) && (o.Unit.ExecMainCode > 1 && o.Unit.ExecMainStatus == 9 || jobRecorder(o) && recorderSawTender(o))
 }
 
 // recorderSawTender is tenderKilled in the words of the recorder.
