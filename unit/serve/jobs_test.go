@@ -141,6 +141,7 @@ func TestStartsThatFail(t *testing.T) {
 		"isolation":        {"isolation": []string{"nothing"}},
 		"lifetime":         {"lifetime": "never"},
 		"owner_pid":        {"lifetime": "owner"},
+		"owner_unit":       {"lifetime": "owner", "owner_unit": "a.target"},
 		"output.mode":      {"lifetime": "detached", "output": map[string]any{"mode": "notify"}},
 		"output.merged":    {"output": map[string]any{"mode": "null", "merged": true}},
 		"output.stdout":    {"output": map[string]any{"mode": "files"}},

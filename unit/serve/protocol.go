@@ -150,6 +150,9 @@ type StartParams struct {
 	Lifetime string `json:"lifetime,omitempty"`
 	// OwnerPID is the process whose end ends a job of lifetime owner.
 	OwnerPID int `json:"owner_pid,omitempty"`
+	// OwnerUnit is a unit of a manager in its place: the job ends once that has no
+	// process left.
+	OwnerUnit string `json:"owner_unit,omitempty"`
 	// Promotable lets job.promote detach the job later.
 	Promotable bool `json:"promotable,omitempty"`
 

@@ -37,7 +37,7 @@ const (
 func (s *Server) spec(p *StartParams) (*unit.Spec, *Error) {
 	spec := &unit.Spec{
 		Umask: s.cfg.Caller.Umask, Rlimits: s.cfg.Caller.Rlimits, Slice: p.Slice, Description: p.Description,
-		Properties: p.Properties, UID: p.UID, GID: p.GID, Nice: p.Nice, Owner: p.Owner, OwnerPID: p.OwnerPID, Key: p.Key,
+		Properties: p.Properties, UID: p.UID, GID: p.GID, Nice: p.Nice, Owner: p.Owner, OwnerPID: p.OwnerPID, OwnerUnit: p.OwnerUnit, Key: p.Key,
 		RequireLimits: p.RequireLimits, CgroupParent: p.CgroupParent, Grace: unit.DefaultGrace,
 	}
 	for _, step := range []func(*StartParams, *unit.Spec) *Error{identity, place, policies, times, limits, output} {
@@ -136,10 +136,16 @@ func policies(p *StartParams, s *unit.Spec) *Error {
 		s.Stdin = unit.InputInherit
 	}
 	switch {
-	case s.Lifetime == unit.LifetimeOwner && p.OwnerPID <= 0:
-		return wrong("owner_pid", "no owner was named", "lifetime owner needs the owner's process")
+	case p.OwnerUnit != "" && p.OwnerPID != 0:
+		return wrong("owner_unit", "owner_pid names another owner")
+	case s.Lifetime == unit.LifetimeOwner && p.OwnerPID <= 0 && p.OwnerUnit == "":
+		return wrong("owner_pid", "no owner was named", "lifetime owner needs the owner's process, or owner_unit")
 	case s.Lifetime != unit.LifetimeOwner && p.OwnerPID != 0:
 		return wrong("owner_pid", "the job's lifetime is "+p.Lifetime, "set lifetime to owner")
+	case s.Lifetime != unit.LifetimeOwner && p.OwnerUnit != "":
+		return wrong("owner_unit", "the job's lifetime is "+p.Lifetime, "set lifetime to owner")
+	case p.OwnerUnit != "" && !unit.IsOwnerUnit(p.OwnerUnit):
+		return wrong("owner_unit", "the name of a unit is expected that can have processes, such as session-2.scope")
 	case p.Promotable && s.Lifetime != unit.LifetimeCall:
 		return wrong("promotable", "the job's lifetime is "+p.Lifetime+": it goes on by itself")
 	case p.Promotable:
