@@ -50,7 +50,12 @@ func (j *Job) Entrust(ctx context.Context, grace *time.Duration) (unit.Report, e
 		return rep, err
 	}
 	var ended *unit.EndedError
+	var away *unreachedError
 	switch err := j.actable("stop"); {
+	case errors.As(err, &away) && j.last.v.Tree.Empty:
+		return rep, nil // there is nothing to end, and the report says what it is missing
+	case errors.As(err, &away):
+		return rep, &EntrustError{j.rec.Name, away.why}
 	case errors.As(err, &ended) && j.last.o.Cgroup.State != verify.CgroupPopulated && !j.last.o.KeeperGone:
 		return j.told(ctx, rep, err)
 	case errors.As(err, &ended) && j.last.o.Cgroup.State == verify.CgroupPopulated:
