@@ -130,6 +130,8 @@ func (t *tended) begin() (err error) {
 func (t *tended) stay(getenv func(string) string) int {
 	t.word.Close()
 	debug.SetGCPercent(keeperGCPercent)
+	resting := time.AfterFunc(restAfter, keeper.Rest)
+	defer resting.Stop()
 	var limited <-chan struct{}
 	if t.capture != nil {
 		limited = t.capture.Exceeded()
@@ -274,7 +276,7 @@ func (p *pipes) close() {
 
 // restBytes is how much of a stream a keeper takes before it gives back the memory
 // that this took: that of some seconds, at the fastest.
-const restBytes = 1 << 30
+const restBytes = 512 << 20
 
 // capture begins to keep what comes through the pipes in a job's directory. rest, if
 // it is not nil, is called now and then while much comes.
