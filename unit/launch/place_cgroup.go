@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/unitward/unitward/fallback/cgroup"
+	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -44,6 +45,16 @@ func (p *cgroupPlace) open() (*cgroup.Unit, error) {
 	}
 	p.unit = u
 	return u, nil
+}
+
+// occupied is open for who wants to act: a cgroup that is gone was removed since
+// nobody was left in it.
+func (p *cgroupPlace) occupied(op string) (*cgroup.Unit, error) {
+	u, err := p.open()
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &unit.EndedError{Op: op, Name: p.j.rec.Name}
+	}
+	return u, err
 }
 
 func (p *cgroupPlace) look(_ context.Context, lk *look) {
@@ -83,7 +94,7 @@ func (p *cgroupPlace) measure(lk *look) {
 }
 
 func (p *cgroupPlace) send(_ context.Context, signal int) (string, error) {
-	u, err := p.open()
+	u, err := p.occupied("signal")
 	if err != nil {
 		return "", err
 	}
@@ -110,7 +121,7 @@ func (p *cgroupPlace) kill(ctx context.Context) string {
 }
 
 func (p *cgroupPlace) pause(ctx context.Context) error {
-	u, err := p.open()
+	u, err := p.occupied("pause")
 	if err != nil {
 		return err
 	}
