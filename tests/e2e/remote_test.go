@@ -172,7 +172,7 @@ func TestHostHangs(t *testing.T) {
 		t.Fatal("nothing was started that leads there")
 	}
 	f.signal(syscall.SIGINT)
-	f.wantStatus(125)
+	f.wantStatus(130)
 	if pid := line.pids()[0]; !eventually(func() bool { return syscall.Kill(pid, 0) != nil || zombie(pid) }) {
 		t.Errorf("process %d is left", pid)
 	}
@@ -281,7 +281,10 @@ func TestHostCutOff(t *testing.T) {
 		once := filepath.Join(line.dir, "once"+strconv.Itoa(n))
 		line.is(`while [ "$1" != -- ]; do shift; done; shift 2
 			mkdir ` + once + ` 2>/dev/null || exec "$@"
-			head -c ` + strconv.Itoa(n) + ` | "$@"`)
+			mkfifo ` + once + `/in
+			"$@" <` + once + `/in & there=$!
+			head -c ` + strconv.Itoa(n) + ` >` + once + `/in
+			kill -KILL $there`)
 		name := "far-cut-" + strconv.Itoa(n)
 		a := w.do("start", "-H", "far", "-u", name, "--", "sleep", "1234")
 		loaded := loadedUnits(name+".service") != ""
@@ -290,9 +293,14 @@ func TestHostCutOff(t *testing.T) {
 		if loaded && !recorded || a.code == 0 && (!loaded || !recorded) || a.code == 125 && loaded {
 			t.Errorf("cut after %d bytes: %s: running %v, on record %v", n, a, loaded, recorded)
 		}
-		if recorded {
-			w.do("stop", "--grace", "0s", name)
-			w.report("verify", name).has("tree.empty=true")
+		switch {
+		case loaded:
+			w.want(0, "stop", "--grace", "0s", name)
+			w.report("verify", name).has("confirmed=true")
+		case recorded:
+			w.report("verify", name).has("confirmed=false", "exit.known=false")
+			w.want(0, "reap", "--accept-weak")
+			w.want(125, "status", name)
 		}
 	}
 	letGo(t)

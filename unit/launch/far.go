@@ -181,6 +181,14 @@ func neverRanFar(s *unit.Spec, name, result string, r dbusclient.Reading) error 
 	return nothing
 }
 
+// forgottenFar is true for a job elsewhere whose manager answers and does not have
+// its unit. One that was not started anew keeps a unit with processes in it
+// (systemd 247), which makes that weak evidence that none are left.
+func (j *Job) forgottenFar() bool {
+	u := j.last.o.Unit
+	return j.rec.Identity.Far != nil && u.Read && u.LoadState == "not-found"
+}
+
 // letGo stops what holds the unit of a job elsewhere.
 func (u *service) letGo(ctx context.Context) error {
 	if u.j.rec.Identity.Far == nil {

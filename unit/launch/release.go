@@ -40,15 +40,16 @@ func (j *Job) Release(ctx context.Context) error {
 
 // Reap drops the record of a job of which nothing is left: one that is
 // settled, or whose outcome is lost while it is proven that no process of it
-// lives; weak lets weak evidence say so (verify.GradeWeak). It reports whether it
-// did.
+// lives; weak lets weak evidence say so (verify.GradeWeak), and of a job elsewhere
+// that its manager knows nothing of it. It reports whether it did.
 func (j *Job) Reap(ctx context.Context, weak bool) (unit.Report, bool, error) {
 	j.weak = weak
 	rep, err := j.Look(ctx)
 	if err != nil {
 		return rep, false, err
 	}
-	if lost := j.last.v.Lost && j.last.v.Tree.Empty; rep.State != unit.StateSettled && !lost {
+	lost := j.last.v.Lost && (j.last.v.Tree.Empty || weak && j.forgottenFar())
+	if rep.State != unit.StateSettled && !lost {
 		return rep, false, nil
 	}
 	return rep, true, j.entry.Remove()
