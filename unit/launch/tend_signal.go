@@ -79,6 +79,9 @@ func (t *tended) pass(getenv func(string) string) {
 // alone is true for a signal that this process has got, and that is not for all
 // of the unit.
 func (t *tended) alone(n unix.Signal, getenv func(string) string) bool {
+	if t.forAll(n) {
+		return false // mostly so with a stop: then the manager need not be asked
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), passWait)
 	defer cancel()
 	c, err := dbusclient.Dial(ctx, t.h.Manager, dbusclient.Environment{Getenv: getenv, UID: os.Geteuid()})
@@ -86,6 +89,12 @@ func (t *tended) alone(n unix.Signal, getenv func(string) string) bool {
 		return false // nobody says for whom it is
 	}
 	c.Close()
+	return !t.forAll(n)
+}
+
+// forAll is true for a signal that the reaper has got too, or of which that is not
+// known.
+func (t *tended) forAll(n unix.Signal) bool {
 	pending, err := proc.Root.Pending(t.reaper.PID())
-	return err == nil && pending&(1<<(n-1)) == 0
+	return err != nil || pending&(1<<(n-1)) != 0
 }
