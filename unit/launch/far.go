@@ -27,6 +27,13 @@ const farWait = 20 * time.Second
 // reach: each attempt is a log-in.
 const farPause = 5 * time.Second
 
+// outOfReach is true for a job of a manager elsewhere that could not be reached.
+// Who looks at many does not try anew for each.
+func (j *Job) outOfReach() bool {
+	s, ok := j.held.(*service)
+	return ok && j.rec.Identity.Far != nil && s.unit == nil
+}
+
 // patience is how long to wait for the job's manager, where d is enough for one
 // of this machine.
 func (j *Job) patience(d time.Duration) time.Duration {

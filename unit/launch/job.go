@@ -228,7 +228,7 @@ func (j *Job) look(ctx context.Context, wait time.Duration) (unit.Report, error)
 		return *j.rec.Sealed, nil
 	}
 	lk := j.observe(looked, dbusclient.DepthAll)
-	if looked.Err() != nil && ctx.Err() == nil {
+	if looked.Err() != nil && ctx.Err() == nil || j.outOfReach() {
 		j.l.noteSilence(at)
 	}
 	return j.settle(ctx, lk)

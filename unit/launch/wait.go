@@ -148,7 +148,7 @@ func (j *Job) reach(ctx context.Context) {
 	reached, cancel := context.WithTimeout(ctx, j.patience(lookWait))
 	defer cancel()
 	j.held.reach(reached)
-	if s, ok := j.held.(*service); ok && far && s.unit == nil {
+	if j.outOfReach() {
 		j.sought = now()
 	}
 }
