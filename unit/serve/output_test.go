@@ -149,7 +149,7 @@ func TestOutputByCursor(t *testing.T) {
 				t.Errorf("%s: %+v", mode, o)
 			}
 			c.call("job.output", map[string]any{"name": r.Name, "cursor": o.Cursor, "encoding": "base64"}, &o)
-			if len(o.Chunks) != 2 || o.Chunks[0].Data != "NDU2Nzg5" || o.Chunks[1].Data != "YWJj" || !o.Ended || o.Cursor != "o10e3" {
+			if len(o.Chunks) != 2 || o.Chunks[0].Data != "NDU2Nzg5" || o.Chunks[1].Data != "YWJj" || !o.Ended || o.More || o.Cursor != "o10e3" {
 				t.Errorf("%s: %+v", mode, o)
 			}
 			c.call("job.output", map[string]any{"name": r.Name, "cursor": o.Cursor}, &o)
@@ -161,6 +161,32 @@ func TestOutputByCursor(t *testing.T) {
 					t.Errorf("%s: %+v", mode, e)
 				}
 			}
+		}
+	})
+}
+
+// There is no more to read where a stream has come to, though it goes on: half a
+// character is not more either, and nobody need ask again to learn that.
+func TestOutputHasNoMore(t *testing.T) {
+	in(t, func(t *testing.T, rung string) {
+		c := dial(t, rung, options{})
+		for _, mode := range []string{"notify", "capture"} {
+			name := c.start(map[string]any{"leftovers": "wait", "output": map[string]any{"mode": mode}}, "sh", "-c", `printf 'ab\303'; sleep 374 &`)
+			var o serve.OutputResult
+			if !eventually(func() bool {
+				c.call("job.output", map[string]any{"name": name}, &o)
+				return o.Cursor == "o2e0"
+			}) {
+				t.Fatalf("%s: %+v", mode, o)
+			}
+			if o.More || o.Ended {
+				t.Errorf("%s: all was read that there is: %+v", mode, o)
+			}
+			c.call("job.output", map[string]any{"name": name, "stream": "stdout", "max_bytes": 4, "encoding": "base64"}, &o)
+			if o.More || o.Ended || o.Cursor != "o3e0" {
+				t.Errorf("%s: %+v", mode, o)
+			}
+			c.call("job.stop", map[string]any{"name": name}, nil)
 		}
 	})
 }

@@ -283,6 +283,7 @@ func (p *piped) read(q *OutputQuery, at capture.Cursor) (*OutputResult, error) {
 		}
 		b := make([]byte, min(s.ring.end-max(place, s.ring.begin), q.MaxBytes))
 		n, from := s.ring.read(b, place)
+		r.More = r.More || n > 0 && from+int64(n) < s.ring.end
 		if b = b[:n]; encoding == rpc.EncodingText && !s.atEnd(from+int64(n)) {
 			b = b[:rpc.Whole(b)]
 		}
@@ -293,7 +294,6 @@ func (p *piped) read(q *OutputQuery, at capture.Cursor) (*OutputResult, error) {
 		}
 		place = from + int64(len(b))
 		at = at.With(capture.Stream(s.name), place)
-		r.More = r.More || place < s.ring.end && len(b) > 0
 		r.Ended = r.Ended && s.ended && place == s.ring.end
 	}
 	r.Cursor = at.String()

@@ -93,15 +93,16 @@ func (t *tail) next() event {
 // job.output, which says why.
 func (t *tail) of(s capture.Stream) event {
 	place := t.at.Offset(s)
-	b, from, last, err := readCapture(t.dir, s, place, maxChunk)
+	p, err := readCapture(t.dir, s, place, maxChunk)
 	if err != nil {
 		return nil
 	}
+	b, from := p.bytes, p.from
 	if from > place {
 		t.at = t.at.With(s, from)
 		return &Dropped{Name: t.name, Stream: string(s), Offset: place, Bytes: from - place, Why: droppedLimit}
 	}
-	if t.encoding == rpc.EncodingText && !last && !t.shut {
+	if t.encoding == rpc.EncodingText && !p.last && !t.shut {
 		b = b[:rpc.Whole(b)]
 	}
 	if len(b) == 0 {
@@ -113,28 +114,39 @@ func (t *tail) of(s capture.Stream) event {
 	}}
 }
 
+// piece is one of a captured stream.
+type piece struct {
+	bytes []byte
+	// from is the place of the first of them.
+	from int64
+	// more is true when there is more to read now, last when nothing comes after
+	// it, ever.
+	more, last bool
+}
+
 // readCapture reads a piece of a captured stream: at most some bytes, from the
-// first that is kept at or after a place. last is true when nothing comes after
-// it, ever. A stream of which nothing was captured yet is empty.
-func readCapture(dir *os.File, s capture.Stream, place, most int64) (b []byte, from int64, last bool, err error) {
+// first that is kept at or after a place. A stream of which nothing was captured
+// yet is empty.
+func readCapture(dir *os.File, s capture.Stream, place, most int64) (piece, error) {
+	none := piece{from: place}
 	r, err := capture.Open(dir, s)
 	if errors.Is(err, fs.ErrNotExist) {
 		if place > 0 {
-			return nil, place, false, &capture.CursorError{Stream: s, Offset: place}
+			return none, &capture.CursorError{Stream: s, Offset: place}
 		}
-		return nil, 0, false, nil
+		return none, nil
 	}
 	if err != nil {
-		return nil, place, false, err
+		return none, err
 	}
 	defer func() { _ = r.Close() }()
 	size, closed, err := r.Size()
 	if err != nil {
-		return nil, place, false, err
+		return none, err
 	}
-	b = make([]byte, max(min(most, size-place), 1))
-	n := 0
-	for from = place; n < len(b); {
+	b := make([]byte, max(min(most, size-place), 1))
+	n, from := 0, place
+	for n < len(b) {
 		got, at, err := r.ReadAt(b[n:], from+int64(n))
 		if errors.Is(err, io.EOF) {
 			if n == 0 {
@@ -143,7 +155,7 @@ func readCapture(dir *os.File, s capture.Stream, place, most int64) (b []byte, f
 			break
 		}
 		if err != nil {
-			return nil, place, false, err
+			return none, err
 		}
 		if n > 0 && at != from+int64(n) {
 			break // the rest begins after a gap
@@ -153,5 +165,5 @@ func readCapture(dir *os.File, s capture.Stream, place, most int64) (b []byte, f
 		}
 		n += got
 	}
-	return b[:n], from, closed && from+int64(n) >= size, nil
+	return piece{b[:n], from, from+int64(n) < size, closed && from+int64(n) >= size}, nil
 }

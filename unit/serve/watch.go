@@ -338,11 +338,11 @@ func (s *Server) output(ctx context.Context, q *OutputQuery, at capture.Cursor) 
 			continue
 		}
 		place := at.Offset(name)
-		b, from, last, err := readCapture(dir, name, place, q.MaxBytes)
+		p, err := readCapture(dir, name, place, q.MaxBytes)
 		if err != nil {
 			return nil, err
 		}
-		last = last || rep.Tree.Empty && len(b) == 0
+		b, from, last := p.bytes, p.from, p.last || rep.Tree.Empty && len(p.bytes) == 0
 		if encoding == rpc.EncodingText && !last {
 			b = b[:rpc.Whole(b)]
 		}
@@ -352,7 +352,7 @@ func (s *Server) output(ctx context.Context, q *OutputQuery, at capture.Cursor) 
 			})
 		}
 		at = at.With(name, from+int64(len(b)))
-		r.More = r.More || len(b) > 0 && !last
+		r.More = r.More || p.more
 		r.Ended = r.Ended && last
 	}
 	r.Cursor = at.String()
