@@ -56,6 +56,7 @@ func (a *app) list(o listOptions) error {
 		return err
 	}
 	defer l.Close()
+	l.SweepTriggers(ctx)
 	if o.watch {
 		return a.watchList(ctx, l, o)
 	}

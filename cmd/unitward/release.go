@@ -61,6 +61,7 @@ func (a *app) reap(o reapOptions) error {
 		return err
 	}
 	defer l.Close()
+	l.SweepTriggers(ctx)
 	found, err := l.Names()
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -113,6 +114,32 @@ func TestTriggeredService(t *testing.T) {
 		t.Errorf("the job outlives its service: %v", pids)
 	}
 	runsOf(t, w, "unitward-later", 1).has("0.reason=signaled")
+}
+
+// The file of a trigger stays as long as the trigger or its service, and goes with
+// the next look at all jobs; what is no trigger's stays.
+func TestTriggerFiles(t *testing.T) {
+	for _, verb := range []string{"list", "reap"} {
+		w := newWard(t)
+		before := runtimeFiles()
+		trigger(t, w, "unitward-drops.timer", "-u", "unitward-drops", "--on-active=1h", "true")
+		mine := func() []string {
+			return slices.DeleteFunc(runtimeFiles(), func(f string) bool { return slices.Contains(before, f) })
+		}
+		w.want(0, verb)
+		if files := mine(); len(files) != 1 {
+			t.Fatalf("of a trigger that waits there is %q", files)
+		}
+		strange := filepath.Join(filepath.Dir(mine()[0]), "unitward-drops.trigger.stranger")
+		touch(t, strange)
+		t.Cleanup(func() { os.Remove(strange) })
+		shell(t, "systemctl", manager(), "stop", "unitward-drops.timer")
+		w.want(0, verb)
+		if files := mine(); len(files) != 1 || files[0] != strange {
+			t.Errorf("after %s there is %q, want %s alone", verb, files, strange)
+		}
+		os.Remove(strange)
+	}
 }
 
 // A path starts a job, too.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -142,7 +140,7 @@ func (l *Launcher) triggered(ctx context.Context, c *dbusclient.Client, t Trigge
 	if err != nil {
 		return nil, "", err
 	}
-	l.sweepTriggers(ctx, c, dir)
+	l.SweepTriggers(ctx)
 	f := firing{Name: t.Name, Env: raw(t.Environ), Once: t.once()}
 	// The job is ended by who runs it, which has the reason.
 	mixed, err := property.Convert("KillMode", "mixed")
@@ -170,49 +168,9 @@ func (l *Launcher) triggered(ctx context.Context, c *dbusclient.Client, t Trigge
 	} else {
 		f.Args = raw(t.Args)
 	}
-	file := triggerFile(dir, t.Name, t.Kind)
+	file := filepath.Join(dir, l.triggerID(s.Manager, t).String())
 	svc.Path, svc.Argv = l.cfg.Self, []string{l.cfg.Self, FireVerb, file}
-	err = f.write(file)
-	if errors.Is(err, fs.ErrExist) {
-		return nil, "", &unit.UnitExistsError{Unit: t.Name + "." + string(t.Kind), Manager: s.Manager}
-	}
-	return svc, file, err
-}
-
-// Files of triggers are beside those of jobs, and have this between the parts of
-// their name, which no nonce has.
-const triggerMark = ".trigger."
-
-func triggerFile(dir, name string, kind property.Trigger) string {
-	return filepath.Join(dir, name+triggerMark+string(kind))
-}
-
-// sweepTriggers removes the files of triggers that are gone, with their
-// services: no other file can go when systemd drops a timer by itself.
-func (l *Launcher) sweepTriggers(ctx context.Context, c *dbusclient.Client, dir string) {
-	files, _ := filepath.Glob(filepath.Join(dir, "*"+triggerMark+"*"))
-	for _, file := range files {
-		name, kind, _ := strings.Cut(filepath.Base(file), triggerMark)
-		gone := true
-		for _, u := range []string{name + "." + kind, name + ".service"} {
-			loaded, err := c.Loaded(ctx, u)
-			gone = gone && err == nil && !loaded
-		}
-		if gone {
-			os.Remove(file)
-		}
-	}
-}
-
-func (f *firing) write(file string) error {
-	b, err := json.Marshal(f)
-	if err == nil {
-		err = keeper.WritePrivate(file, b)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot write what a trigger runs: %w", err)
-	}
-	return nil
+	return svc, file, f.write(file)
 }
 
 // Fire reads what a trigger's service is to run: the environment, and the
