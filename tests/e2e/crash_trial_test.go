@@ -45,12 +45,14 @@ type crash struct {
 	struck       bool
 	// second is true once the job of the name is a later one.
 	second bool
+	// before are the files that others had left when it began.
+	before []string
 	log    []string
 	states []string // what it was seen to be, at first and at last
 }
 
 func newCrash(t testing.TB, w *ward, l life, n int, dir string) *crash {
-	c := &crash{t: t, life: l, dir: dir, name: fmt.Sprintf("crash-%d-%d", os.Getpid(), n), mark: fmt.Sprintf("%d-%d", os.Getpid(), n)}
+	c := &crash{t: t, life: l, dir: dir, before: runtimeFiles(), name: fmt.Sprintf("crash-%d-%d", os.Getpid(), n), mark: fmt.Sprintf("%d-%d", os.Getpid(), n)}
 	own := *w
 	own.t, own.state = t, filepath.Join(dir, "state")
 	if own.before != nil {
@@ -248,6 +250,7 @@ func deref[T any](p *T) any {
 // unknown with what is missing; never twice, never lost.
 func (c *crash) judge() {
 	c.t.Helper()
+	defer c.swept()
 	rep := c.look("status", c.name)
 	c.states = append(c.states, c.outcome(rep))
 	if rep == nil {
@@ -270,6 +273,19 @@ func (c *crash) judge() {
 		c.t.Errorf("its record is gone\n%s", c)
 	} else if !rep.Confirmed {
 		c.states = append(c.states, c.outcome(last))
+	}
+}
+
+// swept wants what a launcher that was killed had handed over to be gone with the
+// job.
+func (c *crash) swept() {
+	c.t.Helper()
+	a := c.w.do("reap", "--orphans", "--accept-weak")
+	for _, f := range runtimeFiles() {
+		if !slices.Contains(c.before, f) {
+			c.t.Errorf("%s is left: %s\n%s", f, a, c)
+			os.Remove(f)
+		}
 	}
 }
 

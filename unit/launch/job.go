@@ -283,6 +283,9 @@ func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 	}
 	lk.left = j.leftUnit()
 	rep := j.report(lk)
+	if lk.over() {
+		j.removeLeft() // nobody will take it any more
+	}
 	if !lk.v.Confirmed {
 		return rep, nil
 	}
@@ -319,8 +322,9 @@ func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 	return *rec.Sealed, nil
 }
 
-// removeLeft removes the files that the unit needed until its end. Their
-// names are of our own record, in a directory that is ours alone.
+// removeLeft removes the files that the unit needed until its end, and those
+// that a launcher which was killed had handed over. Their names are of our own
+// record, in a directory that is ours alone.
 func (j *Job) removeLeft() {
 	for _, f := range j.rec.Left {
 		os.Remove(f)

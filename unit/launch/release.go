@@ -52,6 +52,7 @@ func (j *Job) Reap(ctx context.Context, weak bool) (unit.Report, bool, error) {
 	if rep.State != unit.StateSettled && !lost {
 		return rep, false, nil
 	}
+	j.removeLeft()
 	return rep, true, j.entry.Remove()
 }
 

@@ -31,11 +31,22 @@ func (io Stdio) meanwhile() {
 	}
 }
 
-// handed is what a start leaves in files until it has been taken.
+// handed is what a start leaves in files until it has been taken. They are
+// written once the job's record says which they are: where their maker is killed
+// they go with the job.
 type handed struct {
 	files []string
+	// kept are files that the unit needs until its end.
+	kept []string
+	// write makes the files.
+	write func() error
+	// over is true for a handover, which await is for once it is written.
+	over  bool
 	await *keeper.Await
 }
+
+// all are the files, of either kind.
+func (h *handed) all() []string { return append(slices.Clone(h.files), h.kept...) }
 
 func (h *handed) remove() {
 	for _, f := range h.files {
@@ -92,8 +103,8 @@ func isVariable(s string) bool {
 	return s != ""
 }
 
-// service turns a spec into what the manager is asked for, and writes the
-// files that go with it.
+// service turns a spec into what the manager is asked for, and says which files
+// go with it.
 func (l *Launcher) service(ctx context.Context, c *dbusclient.Client, s *unit.Spec, rec *unit.Record, jobDir string, io Stdio) (dbusclient.Service, *handed, error) {
 	svc := dbusclient.Service{
 		Unit: rec.Identity.Unit, Description: s.Description, Slice: slice(s), Output: ownOutput(s),
@@ -132,11 +143,8 @@ func (l *Launcher) service(ctx context.Context, c *dbusclient.Client, s *unit.Sp
 		svc.Grace = max(svc.Grace, minRecorderGrace)
 	}
 	h, err := l.hand(ctx, c, s, rec, jobDir, &svc)
-	if err == nil && h.await != nil {
+	if err == nil && h.over {
 		svc.Properties, err = reachable(s, svc.Properties, jobDir, filepath.Dir(h.files[0]), l.cfg.Self)
-		if err != nil {
-			h.remove()
-		}
 	}
 	return svc, h, err
 }
@@ -187,14 +195,11 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 		}
 		svc.Unset = unset(inherited, env, rec.Recorder)
 		if rec.Recorder {
-			rec.Left = []string{svc.EnvironmentFile} // the recorder is given it too
+			h.kept = []string{svc.EnvironmentFile} // the recorder is given it too
 		} else {
 			h.files = []string{svc.EnvironmentFile}
 		}
-		if err := writeEnvironment(svc.EnvironmentFile, env); err != nil {
-			h.remove()
-			return nil, err
-		}
+		h.write = func() error { return writeEnvironment(svc.EnvironmentFile, env) }
 		return h, nil
 	}
 	if other := s.Apart(); other && s.Window != nil {
@@ -216,13 +221,12 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 		handover.OutputMax, handover.OnOutputMax = s.OutputMax, string(s.OnOutputMax)
 		handover.Window, handover.Leftovers, handover.Grace, handover.Timeout = s.Window, s.Leftovers, s.Grace, s.Timeout
 	}
-	if err := handover.Write(file); err != nil {
-		return nil, err
-	}
-	h.files = []string{file, status}
-	if h.await, err = keeper.Listen(status); err != nil {
-		h.remove()
-		return nil, err
+	h.files, h.over = []string{file, status}, true
+	h.write = func() (err error) {
+		if err = handover.Write(file); err == nil {
+			h.await, err = keeper.Listen(status)
+		}
+		return err
 	}
 	return h, nil
 }

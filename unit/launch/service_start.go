@@ -45,10 +45,15 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	if err != nil {
 		return unsent(err)
 	}
-	defer h.remove()
+	u.j.rec.Left = h.all()
 	if err := u.j.entry.Put(u.j.rec); err != nil {
 		return err
 	}
+	defer h.remove()
+	if err := h.write(); err != nil {
+		return err
+	}
+	u.left = h.kept
 	// From here on the job may run: who gave up meanwhile gets a job that he
 	// can signal, not one that was killed half-way into its start.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
@@ -319,6 +324,9 @@ func (u *service) identify(ctx context.Context, s *unit.Spec) error {
 	limits := u.j.readLimits(u.client, s.Limits, id)
 	complete := func(rec *unit.Record) {
 		rec.Identity, rec.StartedAt, rec.Limits = id, &started, limits
+		if u.started {
+			rec.Left = u.left // the others are about to go
+		}
 	}
 	complete(u.j.rec)
 	if u.fresh && s.Lifetime == unit.LifetimeCall && u.unit.Ended() {

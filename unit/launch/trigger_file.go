@@ -93,7 +93,7 @@ func (l *Launcher) SweepTriggers(ctx context.Context) {
 
 // untriggered is true for a trigger that its manager has not, nor its service.
 func (l *Launcher) untriggered(ctx context.Context, t triggerID) bool {
-	c, err := l.client(ctx, t.manager)
+	c, err := l.client(ctx, here(t.manager))
 	if err != nil {
 		return false
 	}
