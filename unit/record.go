@@ -56,7 +56,11 @@ type Record struct {
 	Attachable bool `json:"attachable,omitempty"`
 	// Output is where the output goes.
 	Output Output `json:"output,omitempty"`
-	// Left are files that the unit needs until its end.
+	// Streams are the caller's own that the job writes to (OutputInherit), by which
+	// is seen whether what is left of it holds them; nil where that is not known.
+	Streams []File `json:"streams,omitempty"`
+	// Left are files that are removed with the job: what its launcher hands over,
+	// until it is started, and what the unit needs until its end.
 	Left []string `json:"left,omitempty"`
 	// Stop is what was done to end it.
 	Stop Stop `json:"stop"`
@@ -82,6 +86,12 @@ type OwnerUnit struct {
 	Manager Manager `json:"manager"`
 	Cgroup  string  `json:"cgroup"`
 	Inode   uint64  `json:"inode"`
+}
+
+// File is an open file as it can be recognised (stat(2)).
+type File struct {
+	Device uint64 `json:"device"`
+	Inode  uint64 `json:"inode"`
 }
 
 // Report says what verdict v, reached by observation o, means for the job.
@@ -112,7 +122,7 @@ func (r *Record) Report(o verify.Observation, v verify.Verdict) Report {
 		rep.Remedy = &v.Remedy
 	}
 	rep.State = r.state(o, v)
-	rep.Streams = streams(v)
+	rep.Streams = streams(v, r.Output)
 	if ended := r.endedAt(o, v); ended != nil {
 		rep.EndedAt = ended
 		if r.StartedAt != nil {
@@ -331,11 +341,13 @@ func exitFact(e verify.Exit) ExitFact {
 	return f
 }
 
-func streams(v verify.Verdict) StreamsFact {
+func streams(v verify.Verdict, output Output) StreamsFact {
 	s := StreamsFact{State: "open", At: moment(v.Tree.At)}
 	switch {
 	case v.Tree.Empty:
 		s.State = "closed" // no process of the job is left that could write
+	case v.Exit.Known && output == OutputNull:
+		s.State = "closed" // there is nothing to hold
 	case v.Exit.Known:
 		s.State = "held"
 	}

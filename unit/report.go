@@ -108,7 +108,7 @@ type ExitFact struct {
 // StreamsFact is whether all writers of the job's output have closed it.
 type StreamsFact struct {
 	// State is "open" while the job runs, "held" when processes that are left
-	// may hold the output, "closed" when none is left.
+	// may hold the output, "closed" when none is left, or none that is left does.
 	State        string     `json:"state"`
 	StdoutBytes  *int64     `json:"stdout_bytes"`
 	StderrBytes  *int64     `json:"stderr_bytes"`

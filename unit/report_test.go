@@ -142,6 +142,11 @@ func TestReportFacts(t *testing.T) {
 	case text(rep.Remedy) != "stop it" || len(rep.Missing) != 1 || len(rep.Tree.Members) != 1:
 		t.Errorf("remedy %s, missing %v, members %v", text(rep.Remedy), rep.Missing, rep.Tree.Members)
 	}
+	silent := record()
+	silent.Output = OutputNull
+	if rep := silent.Report(seen("exit-code"), verify.Verdict{Exit: verify.Exit{Known: true}}); rep.Streams.State != "closed" {
+		t.Errorf("streams %s of a job that had none, and has ended", rep.Streams.State)
+	}
 	if rep := record().Report(seen(""), verify.Verdict{}); rep.Streams.State != "open" || rep.Exit.At != nil {
 		t.Errorf("a running job: streams %s, exit %+v", rep.Streams.State, rep.Exit)
 	}

@@ -211,7 +211,7 @@ func TestWaitFor(t *testing.T) {
 	in(t, kept, func(t *testing.T, w *ward) {
 		dir := t.TempDir()
 		leave := filepath.Join(dir, "leave")
-		w.want(0, "start", "-u", "facts", "--leftovers", "wait", "--", "sh", "-c", "setsid sh -c '"+until(filepath.Join(dir, "up"), leave, 0)+"' & exit 4")
+		w.want(0, "start", "-u", "facts", "--leftovers", "wait", "--output", "capture", "--", "sh", "-c", "setsid sh -c '"+until(filepath.Join(dir, "up"), leave, 0)+"' & exit 4")
 		exists(t, filepath.Join(dir, "up"))
 		w.want(4, "wait", "--for", "exit", "--timeout", "15s", "facts")
 		w.want(124, "wait", "--for", "tree", "--timeout", "200ms", "facts")

@@ -336,8 +336,11 @@ func (j *Job) report(lk look) unit.Report {
 	rep.Paused = rep.State == unit.StateRunning && j.paused(lk)
 	rep.Usage = lk.usage
 	rep.LeftUnit = append(rep.LeftUnit, lk.left...)
-	if j.rec.Output == unit.OutputCapture {
+	switch {
+	case j.rec.Output == unit.OutputCapture:
 		j.tellStreams(&rep)
+	case rep.Streams.State == "held" && j.released(rep.Tree.Members):
+		rep.Streams.State = "closed"
 	}
 	return rep
 }

@@ -126,6 +126,7 @@ func (l *Launcher) start(ctx context.Context, s *unit.Spec, io Stdio, key *store
 		l.putBack(gone)
 		return nil, err
 	}
+	rec.Streams = streamsOf(s, io)
 	j := newJob(l, rec, entry)
 	// While the manager is being connected to: the first encoding of a type
 	// takes longer than all later ones. The record is written once the unit's

@@ -3,10 +3,15 @@ package launch
 import (
 	"context"
 	"os"
+	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/fallback/proc"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/capture"
+	"github.com/unitward/unitward/verify"
 )
 
 // tellStreams adds to a report what is known of captured output. Streams that
@@ -28,6 +33,50 @@ func (j *Job) tellStreams(rep *unit.Report) {
 		rep.Streams.State = "closed"
 	}
 }
+
+// streamsOf are a caller's streams as what is left of a job is compared with them;
+// nil for a job that does not write there. Of a terminal that the job has opened
+// anew nothing is known.
+func streamsOf(s *unit.Spec, io Stdio) []unit.File {
+	if s.Output != unit.OutputInherit || s.PTY {
+		return nil
+	}
+	var all []unit.File
+	for _, f := range []*os.File{io.Out, io.Err} {
+		var st unix.Stat_t
+		if f == nil || unix.Fstat(int(f.Fd()), &st) != nil {
+			return nil
+		}
+		if is := (unit.File{Device: st.Dev, Inode: st.Ino}); !slices.Contains(all, is) {
+			all = append(all, is)
+		}
+	}
+	return all
+}
+
+// released is true where all members are seen, and none has one of the job's
+// streams open.
+func (j *Job) released(members []verify.Member) bool {
+	if len(j.rec.Streams) == 0 || len(members) == 0 || len(members) >= maxHolders {
+		return false
+	}
+	for _, m := range members {
+		p, err := proc.Root.Open(m.PID)
+		if err != nil {
+			return false // it is gone, and may have left another
+		}
+		held, err := p.Holds(j.rec.Streams)
+		p.Close()
+		if held || err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// maxHolders is below how many members a look describes at most: a list as long as
+// that need not be whole.
+const maxHolders = 64
 
 // awaitOutput waits until the job's keeper, another process, has written down
 // all output that there was. A keeper that cannot is not waited for.
