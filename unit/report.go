@@ -128,13 +128,15 @@ type TreeFact struct {
 type Stop struct {
 	// RequestedAt is nil when nobody asked for an end.
 	RequestedAt *time.Time `json:"requested_at"`
-	// By is who asked: "stop", "signal", "timeout", "leftovers", "owner".
+	// By is who asked: "stop", "signal", "timeout", "leftovers", "owner",
+	// "output-limit".
 	By    *string `json:"by"`
 	Steps []Step  `json:"steps"`
 }
 
 // Step is one thing done to end a job.
 type Step struct {
+	// At is when, or of what a manager did by itself when at the latest.
 	At time.Time `json:"at"`
 	// Action is "TERM", "KILL" or another signal's name.
 	Action string `json:"action"`

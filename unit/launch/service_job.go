@@ -255,12 +255,12 @@ func (u *service) noteSteps(lk look) {
 		return
 	}
 	stop.By = &by
-	stop.Steps = []unit.Step{{At: began, Action: verify.SignalName(u.j.killSignal()), Detail: "by the manager"}}
+	stop.Steps = []unit.Step{{At: began, Action: verify.SignalName(u.j.killSignal()), Detail: byManager}}
 	// Before systemd 252 the killing states pass too fast to be signalled;
 	// the clock tells of them.
 	due := began.Add(u.j.rec.Grace)
 	if slices.Contains(trail, "stop-sigkill") || slices.Contains(trail, "final-sigkill") || lk.o.Unit.InactiveEnterAt.After(due) {
-		stop.Steps = append(stop.Steps, unit.Step{At: due, Action: "KILL", Detail: "by the manager"})
+		stop.Steps = append(stop.Steps, unit.Step{At: due, Action: "KILL", Detail: byManager})
 	}
 }
 

@@ -279,12 +279,28 @@ func (j *Job) noteSteps(lk look) {
 	j.noteEntrusted(lk)
 	if j.rec.Stop.RequestedAt == nil && j.rec.OwnerEnded(lk.o, lk.v) {
 		by := byOwner
-		j.rec.Stop.By = &by
+		if j.rec.Stop.By = &by; len(j.rec.Stop.Steps) == 0 {
+			j.rec.Stop.Steps = managerSteps(j.killSignal(), j.rec.Grace, lk.v.Exit)
+		}
 	}
 	if n := len(j.rec.Stop.Steps); n > 0 {
 		j.rec.Stop.Steps[n-1].Sufficed = lk.v.Tree.Empty
 	}
 }
+
+// managerSteps are those by which a manager has ended a main process while nobody
+// watched: the times are the latest that they can have been taken at.
+func managerSteps(signal int, grace time.Duration, exit verify.Exit) []unit.Step {
+	first := unit.Step{At: exit.At, Action: verify.SignalName(signal), Detail: byManager}
+	if exit.Signal != sigKill || signal == sigKill {
+		return []unit.Step{first}
+	}
+	first.At = exit.At.Add(-grace)
+	return []unit.Step{first, {At: exit.At, Action: verify.SignalName(sigKill), Detail: byManager}}
+}
+
+// byManager says in a step who took it.
+const byManager = "by the manager"
 
 func (j *Job) killSignal() int {
 	if j.rec.KillSignal == 0 {

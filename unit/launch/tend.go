@@ -16,6 +16,7 @@ import (
 	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/unit/store"
 	"github.com/unitward/unitward/unit/terminal"
+	"github.com/unitward/unitward/verify"
 )
 
 // TendVerb makes this program the main process of a unit whose output is
@@ -194,6 +195,7 @@ func (t *tended) leave() {
 
 // end is TERM, the grace, and KILL for every process of the command.
 func (t *tended) end() {
+	t.step(unix.SIGTERM)
 	found, _ := keeper.Descendants(t.reaper.PID())
 	for _, p := range found {
 		_ = p.Signal(unix.SIGTERM) // who is gone needs none
@@ -201,8 +203,22 @@ func (t *tended) end() {
 	select {
 	case <-t.reaper.Childless():
 	case <-time.After(t.h.Grace):
+		t.step(unix.SIGKILL)
 		t.reaper.End()
 	}
+}
+
+// step writes down what is about to be done because there was too much output.
+// Where that cannot be, it is done all the same.
+func (t *tended) step(signal unix.Signal) {
+	_, _ = t.entry.Update(false, func(rec *unit.Record) {
+		if rec.Sealed != nil || rec.Stop.RequestedAt != nil {
+			return // somebody else ends it
+		}
+		by := byOutput
+		rec.Stop.By = &by
+		rec.Stop.Steps = append(rec.Stop.Steps, unit.Step{At: now(), Action: verify.SignalName(int(signal)), Detail: "by who keeps the output"})
+	})
 }
 
 // note writes the exit down as systemd would say it to a recorder.
