@@ -68,7 +68,7 @@ func (c *Client) StartScope(ctx context.Context, s Scope) (*Unit, error) {
 		add("KillSignal", int32(s.KillSignal))
 	}
 	p = append(p, s.Properties...)
-	return c.start(ctx, l, u, ref, s.JobMode, p, []aux{})
+	return c.start(ctx, l, u, request{ref: ref, mode: s.JobMode, properties: p, auxes: []aux{}})
 }
 
 // ReadScope reads what the manager knows of a scope. An error is in
@@ -92,12 +92,40 @@ func (u *Unit) ReadScope(ctx context.Context) Reading {
 	return r
 }
 
+// ScopeStarted is Started for a scope.
+func (u *Unit) ScopeStarted(ctx context.Context) (string, error) {
+	return u.started(ctx, func(ctx context.Context) (r Reading, begun bool) {
+		r = u.ReadScope(ctx)
+		return r, r.InvocationID != ""
+	})
+}
+
+// request is one for a transient unit.
+type request struct {
+	// ref says that it makes a reference.
+	ref           bool
+	mode          string
+	properties    []property.Property
+	auxes         []aux
+	sending, sent func()
+}
+
 // start sends a request whose unit is followed already, and awaits its reply.
-// ref says that the request makes a reference.
-func (c *Client) start(ctx context.Context, l *link, u *Unit, ref bool, mode string, props []property.Property, auxes []aux) (*Unit, error) {
-	err := l.sendTo(ctx, sdName, sdPath, sdMgr+".StartTransientUnit", u.name, cmp.Or(mode, "fail"), props, auxes).wait(&u.job)
+func (c *Client) start(ctx context.Context, l *link, u *Unit, r request) (*Unit, error) {
+	if r.sending != nil {
+		_ = l.wire.flush() // the request is then all that is sent; the error is its own too
+		r.sending()
+	}
+	p := l.sendTo(ctx, sdName, sdPath, sdMgr+".StartTransientUnit", u.name, cmp.Or(r.mode, "fail"), r.properties, r.auxes)
+	if p.err == nil {
+		p.err = l.wire.flush()
+	}
+	if r.sent != nil {
+		r.sent()
+	}
+	err := p.wait(&u.job)
 	if err != nil && !isNoReply(err) {
-		if ref {
+		if r.ref {
 			c.unheld(u, l)
 		}
 		u.Close()

@@ -68,6 +68,9 @@ type Service struct {
 	Hold string
 	// Environment are assignments of variables. Everybody can read them.
 	Environment []string
+	// Sending is called right before the request goes out, and Sent once it has;
+	// nil is nothing.
+	Sending, Sent func()
 	// ScopeEnds ends the scope, and the guard in it, with the service too.
 	ScopeEnds bool
 	UID, GID  string
@@ -135,7 +138,7 @@ func (c *Client) StartService(ctx context.Context, s Service) (*Unit, error) {
 	u := c.unit(s.Unit)
 	l, ref := c.claim(u)
 	props, auxes := s.properties(l, ref)
-	return c.start(ctx, l, u, ref, s.JobMode, props, auxes)
+	return c.start(ctx, l, u, request{ref, s.JobMode, props, auxes, s.Sending, s.Sent})
 }
 
 func (s *Service) properties(l *link, ref bool) ([]property.Property, []aux) {
@@ -301,6 +304,15 @@ func usec(d time.Duration) uint64 {
 // Below systemd 256 a command that ends very fast can make its own start job
 // "failed", so the result alone says nothing about the command.
 func (u *Unit) Started(ctx context.Context) (string, error) {
+	return u.started(ctx, func(ctx context.Context) (r Reading, begun bool) {
+		r = u.Read(ctx, DepthAll)
+		return r, r.MainPID != 0 || r.InvocationID != ""
+	})
+}
+
+// started is Started where read tells, of a unit that is past its start, that it
+// has begun.
+func (u *Unit) started(ctx context.Context, read func(context.Context) (r Reading, begun bool)) (string, error) {
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	for {
@@ -316,13 +328,13 @@ func (u *Unit) Started(ctx context.Context) (string, error) {
 		}
 		// JobRemoved is lost for good with the connection; the unit itself
 		// then tells whether it is past its start.
-		r := u.Read(ctx, DepthAll)
+		r, begun := read(ctx)
 		if res, ok := u.follower.result(u.job); ok && u.job != "" {
 			return res, nil
 		}
 		switch {
 		case !r.Read || r.ActiveState == "activating":
-		case r.MainPID != 0 || r.InvocationID != "":
+		case begun:
 			return "", nil
 		case r.LoadState == "not-found":
 			return "", &unit.UnknownOutcomeError{Op: "the start of " + u.name, Err: errForgotten}

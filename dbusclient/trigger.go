@@ -39,5 +39,5 @@ func (c *Client) StartTrigger(ctx context.Context, t Trigger) (*Unit, error) {
 		own, _ := t.Service.properties(l, false)
 		auxes = append(auxes, aux{t.Service.Unit, own})
 	}
-	return c.start(ctx, l, u, false, t.JobMode, append(p, t.Properties...), auxes)
+	return c.start(ctx, l, u, request{mode: t.JobMode, properties: append(p, t.Properties...), auxes: auxes})
 }

@@ -59,8 +59,8 @@ type Record struct {
 	// Streams are the caller's own that the job writes to (OutputInherit), by which
 	// is seen whether what is left of it holds them; nil where that is not known.
 	Streams []File `json:"streams,omitempty"`
-	// Left are files that are removed with the job: what its launcher hands over,
-	// until it is started, and what the unit needs until its end.
+	// Left are files that are removed with the job: what the unit needs until its
+	// end, and what its launcher hands over and removes by itself if it can.
 	Left []string `json:"left,omitempty"`
 	// Stop is what was done to end it.
 	Stop Stop `json:"stop"`

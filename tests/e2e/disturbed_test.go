@@ -145,6 +145,36 @@ func TestDisturbedWhileRunning(t *testing.T) {
 	}
 }
 
+// What is started while the manager executes itself anew runs once, and its code
+// comes back.
+func TestStartsDuringReexec(t *testing.T) {
+	in(t, []string{verify.IsolationService, verify.IsolationScope}, func(t *testing.T, w *ward) {
+		t.Cleanup(func() { settleDown(t) })
+		ran := filepath.Join(t.TempDir(), "ran")
+		runs := 0
+		for range 8 {
+			reexec := exec.Command("systemctl", manager(), "daemon-reexec")
+			if err := reexec.Start(); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				runs++
+				w.want(7, "run", "--", "sh", "-c", "echo x >>"+ran+"; exit 7")
+			}
+			_ = reexec.Wait() // its own reply is lost with the manager that was
+			if t.Failed() {
+				return
+			}
+		}
+		if n := lineCount(t, ran); n != runs {
+			t.Errorf("%d jobs ran %d times", runs, n)
+		}
+		if left := ""; !eventually(func() bool { left = loadedUnits("unitward-sh-*", "unitward-guard-*"); return left == "" }) {
+			t.Errorf("units are left: %s", left)
+		}
+	})
+}
+
 // The job ends while the manager's bus is away.
 func TestDisturbedWithoutBroker(t *testing.T) {
 	needRig(t)

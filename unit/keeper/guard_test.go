@@ -163,6 +163,68 @@ func TestGuardStaysUntilItIsWhereItIsExpected(t *testing.T) {
 	}
 }
 
+// Its maker dies before it has asked for the scope: nobody ever will, and the guard
+// does not wait for it as long as for one that is under way.
+func TestGuardEndsWhereNobodyAskedForItsScope(t *testing.T) {
+	for name, c := range map[string]struct {
+		make    func() (*Guard, error)
+		expects bool
+	}{
+		"self":                {GuardSelf, true},
+		"process, at once":    {func() (*Guard, error) { return GuardProcess(os.Getpid()) }, false},
+		"process, in sending": {func() (*Guard, error) { return GuardProcess(os.Getpid()) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g, err := c.make()
+			if err != nil {
+				t.Fatal(err)
+			}
+			waitFor(t, func() bool { return guardName(g.PID) })
+			if c.expects {
+				g.Expect("unitward-guard-00000000000000000000000000000000.scope")
+			}
+			g.part()
+			if g.pipe != nil {
+				g.pipe.Close() // as the kernel does for a maker that was killed
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- g.reap() }()
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Errorf("guard %d stays", g.PID)
+				unix.Kill(g.PID, unix.SIGKILL)
+			}
+		})
+	}
+}
+
+// Once it was sent, a guard of a process goes on without its maker.
+func TestGuardProcessOutlivesItsMaker(t *testing.T) {
+	g, err := GuardProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return guardName(g.PID) })
+	g.Expect("unitward-guard-00000000000000000000000000000000.scope")
+	g.Sent()
+	// It has let go of its maker, and watches the process alone.
+	waitFor(t, func() bool {
+		fds, _ := os.ReadDir("/proc/" + strconv.Itoa(g.PID) + "/fd")
+		return len(fds) == 1
+	})
+	if err := unix.Kill(g.PID, 0); err != nil {
+		t.Errorf("the guard is gone: %v", err)
+	}
+	if err := g.Kill(); err != nil {
+		t.Error(err)
+	}
+}
+
 // sleeps is true for a guard whose pipe was closed and that waits for the time
 // to look again: it polls no descriptor.
 func sleeps(pid int) bool {

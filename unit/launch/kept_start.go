@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/fallback/cgroup"
 	"github.com/unitward/unitward/fallback/proc"
@@ -19,15 +17,6 @@ import (
 	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/verify"
 )
-
-// How often, and how long apart, a scope is asked for whose name is taken.
-const (
-	unloadTries = 20
-	unloadPause = 50 * time.Millisecond
-)
-
-// scopeTimeout bounds the start of a scope, which waits for nothing.
-const scopeTimeout = 25 * time.Second
 
 // launchKept starts a job with this process as its keeper. Nothing of the
 // command exists before its main process is where it belongs and the record
@@ -297,95 +286,6 @@ func (k *kept) forkFailed(s *unit.Spec, err error) error {
 		return &unit.IsolationError{Isolation: k.j.rec.Identity.Isolation, Refused: []unit.Refusal{{What: k.j.rec.Identity.Cgroup, Why: err.Error()}}}
 	}
 	return becomeFailed(k.j.rec.Name, s, err)
-}
-
-// start makes the scope around the main process, which waits.
-func (p *scopePlace) start(ctx context.Context, s *unit.Spec) error {
-	rec := p.j.rec
-	id := &rec.Identity
-	c, err := p.j.l.connected(ctx, here(s.Manager))
-	if err != nil {
-		return err
-	}
-	if s.RequireLimits {
-		if err := p.j.l.require(c, s.Limits); err != nil {
-			return err
-		}
-	}
-	if err := fits(s.Properties, c); err != nil {
-		return err
-	}
-	props, err := properties(s)
-	if err != nil {
-		return err
-	}
-	pidfd, err := keeper.Open(unit.Process{PID: id.PID, StartTime: id.StartTime})
-	if err != nil {
-		return err
-	}
-	defer pidfd.Close()
-	description := s.Description
-	if description == "" {
-		description = describe(s.Command)
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), scopeTimeout)
-	defer cancel()
-	scope := dbusclient.Scope{
-		Unit: id.Unit, Description: description, Slice: slice(s), PID: id.PID, PIDFD: pidfd,
-		Grace: s.Grace, Timeout: backstop(s.Timeout), KillSignal: s.KillSignal, JobMode: s.JobMode, Properties: props,
-	}
-	p.unit, err = c.StartScope(ctx, scope)
-	var exists *unit.UnitExistsError
-	for tries := 0; errors.As(err, &exists) && tries < unloadTries; tries++ {
-		// The last job of the name can be settled before the manager has
-		// dropped its scope.
-		time.Sleep(unloadPause)
-		p.unit, err = c.StartScope(ctx, scope)
-	}
-	if err != nil {
-		return err
-	}
-	result, err := p.unit.Started(ctx)
-	if err != nil {
-		return err
-	}
-	r := p.unit.ReadScope(ctx)
-	switch {
-	case !r.Read:
-		return errors.New("cannot start " + id.Unit + ": " + r.Err)
-	case result != "done" && result != "" || r.ControlGroup == "":
-		return &unit.IsolationError{Isolation: verify.IsolationScope, Refused: []unit.Refusal{{What: id.Unit,
-			Why: fmt.Sprintf("its start job ended as %q, with ControlGroup %q; a user manager needs the system bus to take a process from another's cgroup", result, r.ControlGroup)}}}
-	}
-	// The manager's word alone would not do: up to systemd 257 a scope can be
-	// called inactive while its process lives, and the reverse.
-	if found, err := cgroupOf(id.PID); err != nil || found != r.ControlGroup {
-		return &unit.IsolationError{Isolation: verify.IsolationScope, Refused: []unit.Refusal{{What: id.Unit,
-			Why: fmt.Sprintf("its process is in %q, not in %q (%v)", found, r.ControlGroup, err)}}}
-	}
-	id.InvocationID, id.Cgroup = r.InvocationID, r.ControlGroup
-	if h := p.j.l.hierarchy(); h != nil {
-		g, err := h.Lookup(id.Cgroup)
-		if err != nil {
-			return err
-		}
-		id.CgroupInode = g.Inode
-	}
-	rec.Limits = p.j.readLimits(c, s.Limits, *id)
-	if i := slices.IndexFunc(rec.Limits, func(l unit.Limit) bool { return !l.Applied }); i >= 0 && s.RequireLimits {
-		return &unit.LimitsError{Limit: rec.Limits[i]}
-	}
-	return nil
-}
-
-// backstop is when the manager ends a scope whose keeper has not: it is there
-// for when that is dead.
-func backstop(timeout time.Duration) time.Duration {
-	const late = 2 * time.Second
-	if timeout == 0 || timeout+late < timeout {
-		return timeout
-	}
-	return timeout + late
 }
 
 // properties are the unit's properties that the user asked for.

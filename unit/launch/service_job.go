@@ -32,9 +32,6 @@ type service struct {
 	// command is the job's main process where the unit's only tends it; zero
 	// where the unit's is the job's.
 	command unit.Process
-	// left are the files that the unit needs until its end, where this process
-	// has started it.
-	left []string
 	// started is true once this process has done all of the job's start.
 	started bool
 	// fresh is true from the start of the job to the first wait for it.

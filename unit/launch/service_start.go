@@ -53,7 +53,6 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	if err := h.write(); err != nil {
 		return err
 	}
-	u.left = h.kept
 	// From here on the job may run: who gave up meanwhile gets a job that he
 	// can signal, not one that was killed half-way into its start.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
@@ -164,7 +163,7 @@ func (u *service) request(ctx context.Context, s *unit.Spec, svc *dbusclient.Ser
 	if u.guard != nil {
 		svc.Scope, svc.GuardPID = dbusclient.GuardScope(u.j.rec.Identity.Nonce), u.guard.PID
 		svc.ScopeEnds = s.Lifetime == unit.LifetimeOwner // nobody else ends it
-		u.guard.Expect(svc.Scope)
+		svc.Sending, svc.Sent = func() { u.guard.Expect(svc.Scope) }, u.guard.Sent
 	}
 	return u.client.StartService(ctx, *svc)
 }
@@ -324,9 +323,6 @@ func (u *service) identify(ctx context.Context, s *unit.Spec) error {
 	limits := u.j.readLimits(u.client, s.Limits, id)
 	complete := func(rec *unit.Record) {
 		rec.Identity, rec.StartedAt, rec.Limits = id, &started, limits
-		if u.started {
-			rec.Left = u.left // the others are about to go
-		}
 	}
 	complete(u.j.rec)
 	if u.fresh && s.Lifetime == unit.LifetimeCall && u.unit.Ended() {

@@ -84,6 +84,7 @@ func (g *sharedGuard) start(ctx context.Context, l *Launcher, c *dbusclient.Clie
 		Unit: scope, Description: fmt.Sprintf("guard of the jobs of %d", os.Getpid()), Slice: slice(&unit.Spec{Manager: m}),
 		PID: g.guard.PID, Grace: guardGrace, Properties: apart,
 	})
+	g.guard.Sent()
 	if err != nil {
 		return err
 	}

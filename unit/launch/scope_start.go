@@ -1,0 +1,155 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/verify"
+)
+
+// How often, and how long apart, a scope is asked for whose name is taken.
+const (
+	unloadTries = 20
+	unloadPause = 50 * time.Millisecond
+)
+
+// scopeTimeout bounds the start of a scope, which waits for nothing: a reply that
+// does not come, and the search for the scope after that.
+const scopeTimeout = time.Minute
+
+// start makes the scope around the main process, which waits.
+func (p *scopePlace) start(ctx context.Context, s *unit.Spec) error {
+	rec := p.j.rec
+	id := &rec.Identity
+	c, err := p.j.l.connected(ctx, here(s.Manager))
+	if err != nil {
+		return err
+	}
+	if s.RequireLimits {
+		if err := p.j.l.require(c, s.Limits); err != nil {
+			return err
+		}
+	}
+	if err := fits(s.Properties, c); err != nil {
+		return err
+	}
+	props, err := properties(s)
+	if err != nil {
+		return err
+	}
+	pidfd, err := keeper.Open(unit.Process{PID: id.PID, StartTime: id.StartTime})
+	if err != nil {
+		return err
+	}
+	defer pidfd.Close()
+	description := s.Description
+	if description == "" {
+		description = describe(s.Command)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), scopeTimeout)
+	defer cancel()
+	scope := dbusclient.Scope{
+		Unit: id.Unit, Description: description, Slice: slice(s), PID: id.PID, PIDFD: pidfd,
+		Grace: s.Grace, Timeout: backstop(s.Timeout), KillSignal: s.KillSignal, JobMode: s.JobMode, Properties: props,
+	}
+	p.unit, err = c.StartScope(ctx, scope)
+	var exists *unit.UnitExistsError
+	for tries := 0; errors.As(err, &exists) && tries < unloadTries; tries++ {
+		// The last job of the name can be settled before the manager has
+		// dropped its scope.
+		time.Sleep(unloadPause)
+		p.unit, err = c.StartScope(ctx, scope)
+	}
+	var unknown *unit.UnknownOutcomeError
+	if errors.As(err, &unknown) {
+		err = p.recover(ctx, c, unknown)
+	}
+	if err != nil {
+		return err
+	}
+	result, err := p.unit.ScopeStarted(ctx)
+	if err != nil {
+		return err
+	}
+	r := p.unit.ReadScope(ctx)
+	switch {
+	case !r.Read:
+		return errors.New("cannot start " + id.Unit + ": " + r.Err)
+	case result != "done" && result != "" || r.ControlGroup == "":
+		return &unit.IsolationError{Isolation: verify.IsolationScope, Refused: []unit.Refusal{{What: id.Unit,
+			Why: fmt.Sprintf("its start job ended as %q, with ControlGroup %q; a user manager needs the system bus to take a process from another's cgroup", result, r.ControlGroup)}}}
+	}
+	// The manager's word alone would not do: up to systemd 257 a scope can be
+	// called inactive while its process lives, and the reverse.
+	if found, err := cgroupOf(id.PID); err != nil || found != r.ControlGroup {
+		return &unit.IsolationError{Isolation: verify.IsolationScope, Refused: []unit.Refusal{{What: id.Unit,
+			Why: fmt.Sprintf("its process is in %q, not in %q (%v)", found, r.ControlGroup, err)}}}
+	}
+	id.InvocationID, id.Cgroup = r.InvocationID, r.ControlGroup
+	if h := p.j.l.hierarchy(); h != nil {
+		g, err := h.Lookup(id.Cgroup)
+		if err != nil {
+			return err
+		}
+		id.CgroupInode = g.Inode
+	}
+	rec.Limits = p.j.readLimits(c, s.Limits, *id)
+	if i := slices.IndexFunc(rec.Limits, func(l unit.Limit) bool { return !l.Applied }); i >= 0 && s.RequireLimits {
+		return &unit.LimitsError{Limit: rec.Limits[i]}
+	}
+	return nil
+}
+
+// recover looks a scope up whose start was never answered. It is ours when it has
+// our process, which waits and can be in one cgroup alone: that is more than a
+// nonce. When there is none, nothing was started.
+func (p *scopePlace) recover(ctx context.Context, c *dbusclient.Client, lost *unit.UnknownOutcomeError) error {
+	ctx, cancel := context.WithTimeout(ctx, lostReplyTimeout)
+	defer cancel()
+	id := p.j.rec.Identity
+	overtaken := now().Add(bridgedWait)
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		found, err := c.Open(ctx, id.Unit)
+		if err == nil {
+			if p.unit != nil {
+				p.unit.Close()
+			}
+			p.unit = found
+			r := found.ReadScope(ctx)
+			at, cerr := cgroupOf(id.PID)
+			switch {
+			case !r.Read || cerr != nil:
+			case r.LoadState == "loaded" && r.ControlGroup != "" && r.ControlGroup == at:
+				return nil
+			case r.ActiveState == "activating":
+			case c.Bridged() && now().Before(overtaken):
+				// This answer can have overtaken the request.
+			default:
+				// It answers, after the connection was made anew: a request
+				// that was still under way has been carried out by now.
+				return fmt.Errorf("cannot start %s: the request was lost (%w)", id.Unit, errLostRequest)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return lost
+		case <-time.After(pause):
+		}
+	}
+}
+
+// backstop is when the manager ends a scope whose keeper has not: it is there
+// for when that is dead.
+func backstop(timeout time.Duration) time.Duration {
+	const late = 2 * time.Second
+	if timeout == 0 || timeout+late < timeout {
+		return timeout
+	}
+	return timeout + late
+}
