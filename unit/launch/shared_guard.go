@@ -89,7 +89,7 @@ func (g *sharedGuard) start(ctx context.Context, l *Launcher, c *dbusclient.Clie
 		return err
 	}
 	defer u.Close()
-	result, err := u.Started(ctx)
+	result, err := u.ScopeStarted(ctx)
 	if err == nil && result != "done" {
 		err = fmt.Errorf("cannot start %s: its start job ended as %q", scope, result)
 	}
