@@ -41,14 +41,22 @@ func contest(n int, entrants []*entrant) error {
 			case err != nil && e.ours:
 				return fmt.Errorf("cannot measure %s: %w", e.name, err)
 			case err != nil:
-				e.lacking, e.figures = firstLine(err.Error()), nil
-				fmt.Fprintf(os.Stderr, "bench: NOT MEASURED: %s: %v\n", e.name, err)
+				e.lacks(err)
 			case round >= warmUp:
 				e.figures = append(e.figures, figure)
 			}
 		}
 	}
 	return nil
+}
+
+// lacks says, also at once, why there are no figures.
+func (s *series) lacks(err error) {
+	const most = 160
+	s.figures = nil
+	s.lacking, _, _ = strings.Cut(err.Error(), "\n")
+	s.lacking = s.lacking[:min(most, len(s.lacking))]
+	fmt.Fprintf(os.Stderr, "bench: NOT MEASURED: %s: %s\n", s.name, s.lacking)
 }
 
 // add makes rows of a contest's figures.
@@ -100,11 +108,6 @@ func find(program string) string {
 		return err.Error()
 	}
 	return ""
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

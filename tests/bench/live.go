@@ -78,8 +78,12 @@ func (c *crowded) measure(size int) error {
 		e.once = func() (float64, error) {
 			began := time.Now()
 			took, err := used(argv...)
+			if err != nil {
+				cpu.figures, cpu.lacking = nil, "it failed"
+				return 0, err
+			}
 			cpu.figures = append(cpu.figures, ms(took))
-			return ms(time.Since(began)), err
+			return ms(time.Since(began)), nil
 		}
 		entrants = append(entrants, e)
 		c.processor = append(c.processor, cpu)

@@ -56,8 +56,7 @@ func (b *bench) memory() error {
 		case err != nil && strings.HasPrefix(h.name, "unitward"):
 			return fmt.Errorf("cannot measure %s: %w", h.name, err)
 		case err != nil:
-			h.lacking = firstLine(err.Error())
-			fmt.Fprintf(os.Stderr, "bench: NOT MEASURED: %s: %v\n", h.name, err)
+			h.lacks(err)
 		default:
 			h.figures = []float64{figure}
 		}
@@ -117,9 +116,13 @@ func (h *holder) measure() (figure float64, err error) {
 		ends = append(ends, end)
 	}
 	time.Sleep(settle)
-	sum := 0
+	sum, napping := 0, 0
 	for pid := range processes() {
-		if before[pid] || slices.Equal(argv(pid), nap()) {
+		if before[pid] {
+			continue
+		}
+		if slices.Equal(argv(pid), nap()) {
+			napping++
 			continue
 		}
 		kib, err := private(pid)
@@ -130,6 +133,9 @@ func (h *holder) measure() (figure float64, err error) {
 			return 0, err
 		}
 		sum += kib
+	}
+	if napping != memoryJobs {
+		return 0, fmt.Errorf("%d of %d jobs live", napping, memoryJobs)
 	}
 	return mib(sum) / memoryJobs, nil
 }

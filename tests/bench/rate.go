@@ -97,7 +97,13 @@ func pump(width int, d time.Duration, job func() error) (float64, error) {
 		})
 	}
 	wg.Wait()
-	return float64(done.Load()) / time.Since(began).Seconds(), errors.Join(errs...)
+	took := time.Since(began)
+	for _, err := range errs {
+		if err != nil {
+			return 0, err // one says what all would
+		}
+	}
+	return float64(done.Load()) / took.Seconds(), nil
 }
 
 // bareRate keeps so many services of `true` in flight, each until it has been
