@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// warmUp is how many rounds of a contest count for nothing.
+// warmUp is how many rounds of a contest of single commands count for nothing.
 const warmUp = 3
 
 // entrant takes part in a contest: what it does once is one figure.
@@ -26,10 +26,10 @@ type entrant struct {
 	ours bool
 }
 
-// contest lets the entrants take turns, n times each, so that all of them see
-// the same machine. In a fixed order each would find it always as the same
+// contest lets the entrants take turns, n times each after as many times that
+// count for nothing as warmUp says, so that all of them see the same machine. In a fixed order each would find it always as the same
 // other one left it: the manager awake, or its memory gone cold.
-func contest(n int, entrants []*entrant) error {
+func contest(warmUp, n int, entrants []*entrant) error {
 	for round := range warmUp + n {
 		for _, i := range rand.Perm(len(entrants)) {
 			e := entrants[i]

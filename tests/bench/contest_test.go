@@ -15,7 +15,7 @@ func TestContest(t *testing.T) {
 	}
 	good, bad, absent := count("good", nil), count("bad", errors.New("cannot do it\nat length")), count("absent", nil)
 	absent.lacking = "is not installed"
-	if err := contest(5, []*entrant{good, bad, absent}); err != nil {
+	if err := contest(warmUp, 5, []*entrant{good, bad, absent}); err != nil {
 		t.Fatal(err)
 	}
 	if ran["good"] != warmUp+5 || len(good.figures) != 5 {
@@ -29,7 +29,7 @@ func TestContest(t *testing.T) {
 	}
 	ours := count("ours", errors.New("cannot"))
 	ours.ours = true
-	if err := contest(1, []*entrant{ours}); err == nil {
+	if err := contest(warmUp, 1, []*entrant{ours}); err == nil {
 		t.Error("a failure of ours is passed over")
 	}
 }

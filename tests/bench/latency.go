@@ -47,7 +47,7 @@ func (b *bench) latency() (err error) {
 		}
 		err = errors.Join(err, os.Unsetenv("TMPDIR"), os.Unsetenv("TS_SOCKET"))
 	}()
-	if err := contest(b.n, entrants); err != nil {
+	if err := contest(warmUp, b.n, entrants); err != nil {
 		return err
 	}
 	b.add("latency", "ms", entrants)

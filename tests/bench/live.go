@@ -92,7 +92,7 @@ func (c *crowded) measure(size int) error {
 	add(runCgroup, true, b.unitward, "run", "--isolation", "cgroup", "--", "true")
 	add(peerService, false, "systemd-run", b.manager, "--wait", "--pipe", "-q", "true")
 	add(peerBare, false, b.self, "bare", b.manager)
-	if err := contest(liveRounds, entrants); err != nil {
+	if err := contest(warmUp, liveRounds, entrants); err != nil {
 		return err
 	}
 	for _, e := range entrants {

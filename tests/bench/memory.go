@@ -20,7 +20,7 @@ const (
 	// them.
 	memoryJobs = 5
 	// settle is how long they are left alone before they are measured.
-	settle = 2 * time.Second
+	settle = time.Second
 )
 
 // nap is a job that lives, and that nobody else has: the benchmark ends whatever

@@ -14,7 +14,7 @@ import (
 
 const (
 	// rateRounds is how many figures there are of each rate, each over rateFor.
-	rateRounds, rateFor = 3, 300 * time.Millisecond
+	rateRounds, rateFor = 3, 200 * time.Millisecond
 	// leastBare and leastClone are the targets of the server, where so many jobs
 	// are in flight as a manager takes with profit.
 	leastBare, leastClone = 0.95, 0.7
@@ -39,7 +39,7 @@ func (b *bench) rate() (err error) {
 	defer cancel()
 	for _, width := range widths {
 		entrants := b.raters(ctx, s, r, width)
-		if err := contest(rateRounds, entrants); err != nil {
+		if err := contest(1, rateRounds, entrants); err != nil {
 			return err
 		}
 		b.add(fmt.Sprintf("rate, %d in flight", width), "jobs/s", entrants)

@@ -12,7 +12,7 @@ import (
 )
 
 // uglyRounds is how often each command is run in a bad place.
-const uglyRounds = 20
+const uglyRounds = 15
 
 // ugly measures single commands in bad places: with processors that others want
 // as well, and with the records on a disk that others write to.
@@ -79,7 +79,7 @@ func (b *bench) uglyWith(group string, trouble func() (func() error, error)) (er
 	if err != nil {
 		return err
 	}
-	err = contest(uglyRounds, entrants)
+	err = contest(warmUp, uglyRounds, entrants)
 	b.add(group, "ms", entrants)
 	return errors.Join(err, end())
 }

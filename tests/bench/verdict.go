@@ -63,7 +63,7 @@ func (b *bench) verdict() (err error) {
 		{series: series{name: cloneEnd}, once: cloneAfterKill},
 		{series: series{name: plainEnd}, once: func() (float64, error) { return exitAfterKill() }},
 	}
-	if err := contest(b.n, entrants); err != nil {
+	if err := contest(warmUp, b.n, entrants); err != nil {
 		return err
 	}
 	b.add("kill to verdict", "ms", entrants)
