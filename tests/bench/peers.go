@@ -56,11 +56,11 @@ func (r *runtimes) conmon(id string) (*exec.Cmd, error) {
 		return nil, errors.New(find("crun"))
 	}
 	at := filepath.Join(r.dir, id)
-	exits := filepath.Join(r.dir, "exits")
-	if err := os.MkdirAll(exits, 0o700); err != nil {
+	exits, sockets := filepath.Join(r.dir, "exits"), filepath.Join(r.dir, "sockets")
+	if err := errors.Join(os.MkdirAll(exits, 0o700), os.MkdirAll(sockets, 0o700)); err != nil {
 		return nil, err
 	}
-	argv := []string{"--api-version", "1", "--sync", "-c", id, "-u", id, "-r", crun, "-b", r.bundle(), "-p", at + ".pid", "-l", "k8s-file:" + at + ".log", "--exit-dir", exits}
+	argv := []string{"--api-version", "1", "--sync", "-c", id, "-u", id, "-r", crun, "-b", r.bundle(), "-p", at + ".pid", "-l", "k8s-file:" + at + ".log", "--exit-dir", exits, "--socket-dir-path", sockets}
 	for _, a := range r.crunArg {
 		argv = append(argv, "--runtime-arg", a)
 	}
