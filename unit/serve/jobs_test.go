@@ -125,12 +125,14 @@ func TestStartsThatFail(t *testing.T) {
 		{"not executable", nil, []string{plain}, 126},
 		{"no directory", map[string]any{"cwd": dir + "/none"}, []string{"true"}, 125},
 		{"no file", map[string]any{"output": map[string]any{"mode": "files", "stdout": dir + "/none/x"}}, []string{"true"}, 125},
-		{"no user", map[string]any{"uid": "no-such-user-anywhere"}, []string{"true"}, 125},
 	} {
 		e := c.do("job.start", c.job(x.more, x.argv...)).fails(t, "start_failed")
 		if e.Data.Status != x.status || e.Code != serve.CodeStartFailed {
 			t.Errorf("%s: %+v", x.name, e)
 		}
+	}
+	if e := c.do("job.start", c.job(map[string]any{"uid": "no-such-user-anywhere"}, "true")).fails(t, "usage"); e.Code != serve.CodeParams {
+		t.Errorf("no user: %+v", e)
 	}
 	c.start(map[string]any{"name": "taken"}, "sleep", "310")
 	if e := c.do("job.start", c.job(map[string]any{"name": "taken"}, "true")).fails(t, "exists"); e.Data.Name != "taken" {
