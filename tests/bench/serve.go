@@ -60,6 +60,7 @@ func (b *bench) serveIn(isolation string) (err error) {
 		figures = append(figures, ms(d))
 	}
 	b.rows = append(b.rows, rows(group, "ms", []*series{{name: "request to settled", figures: figures}})...)
+	b.figure(group, "request to settled, 99th percentile", "ms", quantile(figures, 99))
 	b.figure(group, "processor time of the machine for a job", "ms", ms(used)/served)
 	began := time.Now()
 	m, idle, err := s.crowd(isolation)
