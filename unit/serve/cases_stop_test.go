@@ -25,7 +25,7 @@ func timeoutOfBackground(s *session) {
 }
 
 func graceComesFirst(s *session) {
-	r := s.sh(map[string]any{"timeout_ms": 3000, "grace_ms": 20000}, `trap "rm -f $T/lock; exit 3" TERM; touch $T/lock $T/up; while :; do sleep .05; done`)
+	r := s.sh(map[string]any{"timeout_ms": 3000, "grace_ms": 20000}, `trap "rm -f $T/lock" EXIT; trap "rm -f $T/lock; exit 3" TERM; touch $T/lock $T/up; while :; do sleep .05; done`)
 	s.ends(r.Report, "timeout", 3)
 	s.stepped(r.Report, "timeout", "TERM")
 	if !s.exists("up") || s.exists("lock") {
