@@ -42,7 +42,7 @@ func (b *bench) floodIn(isolation string) (err error) {
 	}
 	defer os.RemoveAll(dir)
 	c := &crowd{unitward: b.unitward, isolation: isolation, dir: dir, manager: b.manager}
-	if _, err := c.do("start", "-q", b.manager, "-u", c.name(0), "--isolation", isolation, "--output-max", fmt.Sprint(floodCap), "--", "yes"); err != nil {
+	if err := c.launch(0, "--output-max", fmt.Sprint(floodCap), "--", "yes"); err != nil {
 		return err
 	}
 	c.n = 1
@@ -62,7 +62,7 @@ func (b *bench) floodIn(isolation string) (err error) {
 	for time.Since(began) < b.floodFor {
 		time.Sleep(100 * time.Millisecond)
 		disk = max(disk, onDisk(filepath.Join(dir, "state", "jobs", c.name(0))))
-		kib, err := private(keepers[0][1])
+		kib, err := written(keepers[0][1])
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/verify"
 )
 
 const (
@@ -35,6 +36,16 @@ var crowdSizes = []int{10, 100, 1000, 2000}
 type crowd struct {
 	unitward, isolation, dir, manager string
 	n                                 int
+}
+
+// launch starts a job of the crowd, where its jobs are.
+func (c *crowd) launch(i int, args ...string) error {
+	start := []string{"start", "-q", "-u", c.name(i), "--isolation", c.isolation}
+	if c.isolation == verify.IsolationService {
+		start = append(start, c.manager) // no manager holds the others
+	}
+	_, err := c.do(append(start, args...)...)
+	return err
 }
 
 // many measures what each number of detached jobs costs, in each isolation.
@@ -149,8 +160,7 @@ func (c *crowd) start(size int) error {
 	for range startsAtATime {
 		wg.Go(func() {
 			for i := range next {
-				_, err := c.do("start", "-q", c.manager, "-u", c.name(i), "--owner", "crowd", "--isolation", c.isolation, "--", "sleep", "100000")
-				if err != nil {
+				if err := c.launch(i, "--owner", "crowd", "--", "sleep", "100000"); err != nil {
 					mu.Lock()
 					failed = errors.Join(failed, err)
 					mu.Unlock()
