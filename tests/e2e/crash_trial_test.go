@@ -105,8 +105,10 @@ func (c *crash) run(at point, manager int) {
 	case c.end == "entrust":
 		c.x.spawn("stop", c.w.cmd("stop", "--no-wait", c.name))
 		c.ended("stop")
-		c.x.spawn("wait", c.w.cmd("wait", "--timeout", "5s", c.name))
-		c.ended("wait")
+		if !c.struck { // else there may be no end to wait for
+			c.x.spawn("wait", c.w.cmd("wait", "--timeout", "5s", c.name))
+			c.ended("wait")
+		}
 	case c.end == "stop":
 		c.x.spawn("stop", c.w.cmd("stop", "--grace", "200ms", c.name))
 		c.ended("stop")
