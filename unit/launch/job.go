@@ -207,10 +207,10 @@ func (j *Job) look(ctx context.Context, wait time.Duration) (unit.Report, error)
 	if j.rec.Sealed != nil {
 		return *j.rec.Sealed, nil
 	}
-	looked, at := ctx, seatOf(&j.rec.Identity)
+	looked, at, tried := ctx, seatOf(&j.rec.Identity), false
 	if managed(j.rec.Identity.Isolation) {
 		if wait <= lookWait && j.l.silent(at) {
-			wait = verify.QueryTimeout
+			wait, tried = verify.QueryTimeout, true
 		} else {
 			wait = j.patience(wait)
 		}
@@ -218,7 +218,7 @@ func (j *Job) look(ctx context.Context, wait time.Duration) (unit.Report, error)
 		looked, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
-	if j.held != nil {
+	if j.held != nil && (!tried || !j.outOfReach()) {
 		j.held.reach(looked)
 	}
 	if err := j.adopt(looked); err != nil {
