@@ -194,7 +194,7 @@ func (s *server) end() error {
 	s.in.Close()
 	select {
 	case <-s.ended:
-	case <-time.After(patience):
+	case <-time.After(3 * patience): // for thousands of jobs
 		_ = s.cmd.Process.Kill()
 	}
 	return s.cmd.Wait()
