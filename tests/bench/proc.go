@@ -38,7 +38,7 @@ func private(pid int) (kib int, err error) { return smaps(pid, "Private_") }
 // written is the memory that a process has written to and shares with nobody, in
 // KiB. The rest of its private memory is of the program, and whether that is private
 // is for the other processes to say which run it at the time.
-func written(pid int) (kib int, err error) { return smaps(pid, "Private_Dirty") }
+func written(pid int) (kib int, err error) { return smaps(pid, "Anonymous:") }
 
 // smaps is the sum of the lines of smaps_rollup that begin with a word, in KiB.
 func smaps(pid int, prefix string) (kib int, err error) {
@@ -47,7 +47,7 @@ func smaps(pid int, prefix string) (kib int, err error) {
 		return 0, err
 	}
 	for line := range strings.Lines(string(b)) {
-		if name, value, _ := strings.Cut(line, ":"); strings.HasPrefix(name, prefix) {
+		if _, value, _ := strings.Cut(line, ":"); strings.HasPrefix(line, prefix) {
 			var n int
 			if _, err := fmt.Sscan(value, &n); err != nil {
 				return 0, fmt.Errorf("cannot read %q: %w", line, err)

@@ -60,7 +60,7 @@ func TestStopOfPaused(t *testing.T) {
 	w := newWard(t)
 	dir := t.TempDir()
 	up, heeded := filepath.Join(dir, "up"), filepath.Join(dir, "heeded")
-	script := "trap 'touch " + heeded + "; exit 31' TERM; touch " + up + "; while :; do sleep .03; done"
+	script := "trap ': >" + heeded + "; exit 31' TERM; touch " + up + "; while :; do sleep .03; done"
 	w.want(0, "start", "-u", "paused", "--grace", "15s", "--", "sh", "-c", script)
 	exists(t, up)
 	w.want(0, "pause", "paused")
@@ -70,7 +70,7 @@ func TestStopOfPaused(t *testing.T) {
 	// A grace that is longer than the job's own goes another way.
 	dir = t.TempDir()
 	up, heeded = filepath.Join(dir, "up"), filepath.Join(dir, "heeded")
-	script = "trap 'touch " + heeded + "; exit 32' TERM; touch " + up + "; while :; do sleep .03; done"
+	script = "trap ': >" + heeded + "; exit 32' TERM; touch " + up + "; while :; do sleep .03; done"
 	w.want(0, "start", "-u", "paused-long", "--grace", "1s", "--", "sh", "-c", script)
 	exists(t, up)
 	w.want(0, "pause", "paused-long")
@@ -83,7 +83,7 @@ func TestTimeoutOfPaused(t *testing.T) {
 	w := newWard(t)
 	dir := t.TempDir()
 	up, heeded := filepath.Join(dir, "up"), filepath.Join(dir, "heeded")
-	script := "trap 'touch " + heeded + "; exit 33' TERM; touch " + up + "; while :; do sleep .03; done"
+	script := "trap ': >" + heeded + "; exit 33' TERM; touch " + up + "; while :; do sleep .03; done"
 	f := w.run("-u", "paused-timeout", "--timeout", "3s", "--grace", "15s", "--", "sh", "-c", script)
 	exists(t, up)
 	if !eventually(func() bool { return w.report("status", "paused-timeout").get("state") == "running" }) {

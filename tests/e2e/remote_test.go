@@ -185,7 +185,7 @@ func TestHostStart(t *testing.T) {
 	w := newWard(t)
 	up, heeded := filepath.Join(w.state, "up"), filepath.Join(w.state, "heeded")
 	w.want(0, "start", "-H", "far", "-u", "far-job", "--memory-max", "64M", "-p", "Description=far away", "--", "bash", "-c",
-		"trap 'touch "+heeded+"' USR1; touch "+up+"; while :; do sleep .03; done")
+		"trap ': >"+heeded+"' USR1; touch "+up+"; while :; do sleep .03; done")
 	exists(t, up)
 	w.report("status", "far-job").has("state=running", "remote.host=far", "limits.0.applied=false")
 	if a := w.want(0, "status", "far-job"); !strings.Contains(a.out, "system manager of host far") || !strings.Contains(a.out, "systemctl -H far status far-job.service") {
@@ -249,7 +249,7 @@ func TestHostBreaks(t *testing.T) {
 	w := newWard(t)
 	up, heeded, on := filepath.Join(w.state, "up"), filepath.Join(w.state, "heeded"), filepath.Join(w.state, "on")
 	f := w.run("-q", "-H", "far", "-u", "far-broken", "--", "bash", "-c",
-		"trap 'touch "+heeded+"' TERM; touch "+up+"; until [ -e "+on+" ]; do sleep .03; done; exit 5")
+		"trap ': >"+heeded+"' TERM; touch "+up+"; until [ -e "+on+" ]; do sleep .03; done; exit 5")
 	exists(t, up)
 	if !eventually(func() bool { return w.report("status", "far-broken").get("state") == "running" }) {
 		t.Fatal("its start is not recorded")

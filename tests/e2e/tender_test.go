@@ -19,7 +19,7 @@ func TestTenderKilled(t *testing.T) {
 		dir := t.TempDir()
 		up, code, deaf := filepath.Join(dir, "up"), filepath.Join(dir, "code"), filepath.Join(dir, "deaf")
 		w.want(0, "start", "-u", "tended", "--", "setpriv", "--pdeathsig", "clear", "sh", "-c",
-			"trap 'touch "+code+"; exit 7' TERM; touch "+up+"; while :; do sleep .02; done")
+			"trap ': >"+code+"; exit 7' TERM; touch "+up+"; while :; do sleep .02; done")
 		exists(t, up)
 		main, err := strconv.Atoi(w.report("status", "tended").get("pid"))
 		if err != nil {

@@ -15,14 +15,25 @@ import (
 func Rest() {
 	debug.FreeOSMemory()
 	maps, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		return
+	if err == nil {
+		advise(programOf(maps), unix.MADV_DONTNEED)
 	}
+}
+
+// programOf lists what of a process is the program, as it is on disk. That of one
+// with a C library is not: its loader has written to pages which are read-only by
+// now (RELRO), and whose loss would end it.
+func programOf(maps []byte) []pages {
+	if hasLoader(maps) {
+		return nil
+	}
+	var out []pages
 	for line := range bytes.Lines(maps) {
 		if p, ok := parseProgram(line); ok {
-			advise([]pages{p}, unix.MADV_DONTNEED)
+			out = append(out, p)
 		}
 	}
+	return out
 }
 
 // parseProgram takes a line of proc_pid_maps(5). ok is true for a mapping of a
