@@ -30,26 +30,24 @@ func TestHostileLines(t *testing.T) {
 		{strings.Repeat("[", 100000), "null", -32700},
 		{`"` + strings.Repeat("x", 17<<20) + `"`, "null", -32600},
 	} {
-		p.mu.Lock()
-		before := len(p.said)
-		p.mu.Unlock()
-		p.send(c.line)
-		m := p.find("error", func(m *message) bool { return m.Error != nil && p.place(m) >= before })
+		before := len(p.Said())
+		p.Send(c.line)
+		m := p.Find("error", before, func(m *message) bool { return m.Error != nil })
 		if string(m.ID) != c.id || m.Error.Code != c.code || m.Error.Message == "" || len(m.raw) > 1000 {
 			t.Errorf("%.80s: %.300s", c.line, m.raw)
 		}
 	}
 	// Nobody has asked for these.
-	p.send(`{"jsonrpc":"2.0","id":4711,"result":{}}`)
-	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"none"}}`)
-	p.send(`{"jsonrpc":"2.0","method":"notifications/nonsense"}`)
-	for _, arguments := range []string{`{}`, `{"command":[]}`, `{"command":"sleep 1"}`, `{"command":["true"],"unknown":1}`, `{"command":["true"],"lifetime":"for ever"}`,
+	p.Send(`{"jsonrpc":"2.0","id":4711,"result":{}}`)
+	p.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"none"}}`)
+	p.Send(`{"jsonrpc":"2.0","method":"notifications/nonsense"}`)
+	for i, arguments := range []string{`{}`, `{"command":[]}`, `{"command":"sleep 1"}`, `{"command":["true"],"unknown":1}`, `{"command":["true"],"lifetime":"for ever"}`,
 		`{"command":["true"],"timeout_ms":-1}`, `{"command":["true"],"background_after_ms":-1}`, `null`, `{"command":["/no/such/program"]}`, `{"command":["true"],"name":"../x"}`} {
-		p.send(`{"jsonrpc":"2.0","id":"args","method":"tools/call","params":{"name":"run","arguments":` + arguments + `}}`)
-		if o := p.outcome(`"args"`); !o.IsError || o.Content[0].Text == "" {
+		id := fmt.Sprintf(`"args%d"`, i)
+		p.Send(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"run","arguments":` + arguments + `}}`)
+		if o := p.outcome(id); !o.IsError || o.Content[0].Text == "" {
 			t.Errorf("%s: %+v", arguments, o)
 		}
-		p.forget(`"args"`)
 	}
 	var j serve.JobResult
 	p.call("status", map[string]any{"name": "unharmed"}).into(t, &j)
@@ -59,44 +57,23 @@ func TestHostileLines(t *testing.T) {
 	p.end(0)
 }
 
-// place is where a message stands among all.
-func (p *peer) place(m *message) int {
-	for i := range p.said {
-		if &p.said[i] == m {
-			return i
-		}
-	}
-	return -1
-}
-
-// forget drops the answer to an id that is used again.
-func (p *peer) forget(id string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i := range p.said {
-		if string(p.said[i].ID) == id {
-			p.said[i].ID = nil
-		}
-	}
-}
-
 // A flood of requests is refused where there are too many, by their ids.
 func TestFlood(t *testing.T) {
 	p := dial(t, "group")
 	p.call("start", p.job(map[string]any{"name": "long"}, "sleep", "47413")).into(t, &serve.StartResult{})
 	var ids []string
 	for range maxCalls + 100 {
-		ids = append(ids, p.ask("tools/call", map[string]any{"name": "wait", "arguments": map[string]any{"name": "long"}}))
+		ids = append(ids, p.Ask("tools/call", map[string]any{"name": "wait", "arguments": map[string]any{"name": "long"}}))
 	}
-	p.send(`{"jsonrpc":"2.0","id":` + ids[0] + `,"method":"ping"}`)
-	if m := p.find("refusal of a double id", func(m *message) bool { return string(m.ID) == "null" }); m.Error == nil || m.Error.Code != -32600 {
+	p.Send(`{"jsonrpc":"2.0","id":` + ids[0] + `,"method":"ping"}`)
+	if m := p.Find("refusal of a double id", 0, func(m *message) bool { return string(m.ID) == "null" }); m.Error == nil || m.Error.Code != -32600 {
 		t.Errorf("%s", m.raw)
 	}
 	if m := p.answer(ids[len(ids)-1]); m.Error == nil || !strings.Contains(m.Error.Message, "too many are under way") {
 		t.Errorf("%s", m.raw)
 	}
 	refused := 0
-	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + ids[0] + `}}`)
+	p.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + ids[0] + `}}`)
 	p.answer(ids[0])
 	p.call("stop", map[string]any{"name": "long"}).into(t, &serve.StopResult{})
 	for _, id := range ids {
@@ -115,12 +92,12 @@ func TestFlood(t *testing.T) {
 func TestClientThatDoesNotRead(t *testing.T) {
 	cmd, state := underTest(t, "")
 	p := begin(t, cmd)
-	p.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"deaf","version":"1"}}}`)
-	p.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	p.send(`{"jsonrpc":"2.0","id":"job","method":"tools/call","params":{"name":"start","arguments":{"isolation":["group"],"command":["sh","-c","while :; do date >` + state + `.beat; sleep .05; done"]}}}`)
+	p.Send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"deaf","version":"1"}}}`)
+	p.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	p.Send(`{"jsonrpc":"2.0","id":"job","method":"tools/call","params":{"name":"start","arguments":{"isolation":["group"],"command":["sh","-c","while :; do date >` + state + `.beat; sleep .05; done"]}}}`)
 	go func() {
 		for i := range 100000 {
-			if _, err := fmt.Fprintf(p.in, `{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`+"\n", i+1); err != nil {
+			if _, err := fmt.Fprintf(p.In, `{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`+"\n", i+1); err != nil {
 				return // it is held up, and then the program ends
 			}
 		}

@@ -29,7 +29,7 @@ func TestToolsAreAnnotated(t *testing.T) {
 			Annotations map[string]any
 		}
 	}
-	m := p.answer(p.ask("tools/list", map[string]any{}))
+	m := p.answer(p.Ask("tools/list", map[string]any{}))
 	if err := json.Unmarshal(m.Result, &r); err != nil {
 		t.Fatalf("%v: %s", err, m.raw)
 	}
@@ -172,7 +172,7 @@ func TestCallsDoNotBlock(t *testing.T) {
 		}
 		last := -1.0
 		n := 0
-		for _, m := range p.said {
+		for _, m := range p.Said() {
 			if m.Method == "notifications/progress" && string(m.Params.Token) == `"p`+id+`"` {
 				n++
 				if m.Params.Progress <= last || !strings.Contains(m.Params.Message, "job slow") {
@@ -216,16 +216,16 @@ func TestCancellation(t *testing.T) {
 	in(t, func(t *testing.T, rung string) {
 		p := dial(t, rung)
 		id := p.use("run", p.job(map[string]any{"name": "given-up"}, "sh", "-c", "sleep 47404 & sleep 47405"))
-		p.find("progress", func(m *message) bool { return strings.Contains(m.Params.Message, "given-up") })
+		p.Find("progress", 0, func(m *message) bool { return strings.Contains(m.Params.Message, "given-up") })
 		waits := p.use("wait", map[string]any{"name": "given-up"})
-		p.find("progress", func(m *message) bool { return string(m.Params.Token) == `"p`+waits+`"` })
-		p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + waits + `}}`)
+		p.Find("progress", 0, func(m *message) bool { return string(m.Params.Token) == `"p`+waits+`"` })
+		p.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + waits + `}}`)
 		var w serve.WaitResult
 		p.outcome(waits).into(t, &w)
 		if !w.Cancelled || w.Reached || w.Report.State != unit.StateRunning {
 			t.Errorf("the wait: %+v", w)
 		}
-		p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+		p.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
 		var r runResult
 		p.outcome(id).into(t, &r)
 		if !r.Cancelled || !r.Report.Confirmed || !r.Facts.Settled || *r.Report.Reason != unit.ReasonCancelled || alive("sleep", "47404")+alive("sleep", "47405") != 0 {
@@ -234,7 +234,7 @@ func TestCancellation(t *testing.T) {
 		// At any moment of a start nothing is left.
 		for range 10 {
 			id := p.use("run", p.job(nil, "sleep", "47406"))
-			p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+			p.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
 			if m := p.answer(id); m.Error == nil {
 				if o := p.outcome(id); o.IsError {
 					o.fails(t, serve.KindAborted)
@@ -259,9 +259,9 @@ func TestEnd(t *testing.T) {
 			p.call("start", p.job(map[string]any{"name": "ends-" + how}, "sleep", "47407")).into(t, &serve.StartResult{})
 			p.call("start", p.job(map[string]any{"name": "stays-" + how, "lifetime": "detached"}, "sleep", "47408")).into(t, &serve.StartResult{})
 			id := p.use("run", p.job(nil, "sleep", "47409"))
-			p.find("progress", func(m *message) bool { return string(m.Params.Token) == `"p`+id+`"` })
+			p.Find("progress", 0, func(m *message) bool { return string(m.Params.Token) == `"p`+id+`"` })
 			if how == "eof" {
-				p.in.Close()
+				p.In.Close()
 			} else if err := p.signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
@@ -289,15 +289,15 @@ func TestEnd(t *testing.T) {
 }
 
 // signal is for the program itself, behind whatever has started it.
-func (p *peer) signal(sig syscall.Signal) error { return p.cmd.Process.Signal(sig) }
+func (p *user) signal(sig syscall.Signal) error { return p.Cmd.Process.Signal(sig) }
 
 // SIGKILL of the program leaves nothing that ends with it.
 func TestKilled(t *testing.T) {
 	in(t, func(t *testing.T, rung string) {
 		p := dial(t, rung)
 		p.call("start", p.job(nil, "sh", "-c", "setsid sleep 47410 & sleep 47411")).into(t, &serve.StartResult{})
-		p.cmd.Process.Kill()
-		p.cmd.Wait()
+		p.Cmd.Process.Kill()
+		p.Cmd.Wait()
 		if !eventually(func() bool { return alive("sleep", "47410")+alive("sleep", "47411") == 0 }) {
 			t.Error("a job outlives the program")
 		}

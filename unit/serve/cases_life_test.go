@@ -132,21 +132,21 @@ func muchOutput(s *session) {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		_, _ = io.Copy(io.Discard, deaf.out)
+		_, _ = io.Copy(io.Discard, deaf.Out)
 	}()
 	deaf.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`)
 	// What it takes is looked at while the last of the output is on its way.
 	job, _ := json.Marshal(deaf.job(map[string]any{"name": "much"}, "sh", "-c", s.script(fmt.Sprintf("head -c %d /dev/zero; touch $T/written; exec sleep 472024", size))))
 	deaf.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"job.start","params":%s}`, job))
 	s.appears("written")
-	if n := rss(s.t, deaf.cmd.Process.Pid); n > 40<<20 {
+	if n := rss(s.t, deaf.Cmd.Process.Pid); n > 40<<20 {
 		s.t.Errorf("the server has %d MiB", n>>20)
 	}
 	s.ends(s.stop("much", 1000), "cancelled", nil)
-	deaf.in.Close()
+	deaf.In.Close()
 	<-read
 	s.ends(s.run(map[string]any{"output": map[string]any{"mode": "null"}}, "head", "-c", "5G", "/dev/zero").Report, "completed", 0)
-	if n := rss(s.t, s.cmd.Process.Pid); n > 30<<20 {
+	if n := rss(s.t, s.Cmd.Process.Pid); n > 30<<20 {
 		s.t.Errorf("the server has %d MiB", n>>20)
 	}
 }
@@ -206,7 +206,7 @@ func jobDecides(s *session) {
 	// A signal to the server is its end, with the proof.
 	job = s.start(nil, "sh", "-c", `trap "exit 6" TERM; echo up; while :; do sleep .02; done`)
 	s.told("job/output", job)
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := s.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		s.t.Fatal(err)
 	}
 	m := s.find("server/ended", func(m *message) bool { return m.Method == "server/ended" })

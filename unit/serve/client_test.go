@@ -1,27 +1,20 @@
 package serve_test
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
-	"fmt"
-	"io"
 	"os"
-	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/unitward/unitward/tests/peer"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/serve"
 )
 
-// patience bounds every wait for a condition. It is no expectation: a test that
-// waits this long has failed.
-const patience = 20 * time.Second
+// patience bounds every wait for a condition.
+const patience = peer.Patience
 
 // message is one of the server, whatever it is.
 type message struct {
@@ -37,19 +30,10 @@ type message struct {
 
 // client is a server and its client.
 type client struct {
+	*peer.Conn[message]
 	t     testing.TB
-	cmd   *exec.Cmd
-	in    io.WriteCloser
 	state string
 	rung  string
-	// out is the server's output, where nobody reads it by itself.
-	out io.ReadCloser
-
-	mu   sync.Mutex
-	cond *sync.Cond
-	got  []message
-	eof  bool
-	id   int
 }
 
 // options of a server.
@@ -64,26 +48,8 @@ type options struct {
 	hold bool
 }
 
-// rungs are the isolations that can be used here: those that the environment
-// allows to test.
-func rungs(t testing.TB) []string {
-	if os.Getenv("UNITWARD_RIG") != "" {
-		return []string{"service", "scope", "cgroup", "group"}
-	}
-	return []string{"cgroup", "group"}
-}
-
 // in runs a test in each isolation.
-func in(t *testing.T, test func(*testing.T, string)) {
-	for _, rung := range rungs(t) {
-		t.Run(rung, func(t *testing.T) {
-			if rung == "cgroup" && os.Getenv("UNITWARD_RIG") == "" && os.Geteuid() != 0 {
-				t.Skip("cgroup: an ordinary user has no delegated cgroup here; the rig has")
-			}
-			test(t, rung)
-		})
-	}
-}
+func in(t *testing.T, test func(*testing.T, string)) { peer.In(t, test) }
 
 // dial starts a server. What it leaves is stopped when the test ends.
 func dial(t testing.TB, rung string, o options) *client {
@@ -95,38 +61,11 @@ func dial(t testing.TB, rung string, o options) *client {
 	if o.running == 0 {
 		o.running = 64
 	}
-	c := &client{t: t, state: o.state, rung: rung}
-	c.cond = sync.NewCond(&c.mu)
-	argv := []string{os.Args[0]}
-	if rung == "cgroup" && os.Geteuid() != 0 {
-		// Where the user's manager lets a cgroup be made.
-		argv = append([]string{"systemd-run", "--user", "--scope", "--collect", "--quiet", "-p", "Delegate=yes", "--"}, argv...)
-	}
-	c.cmd = exec.Command(argv[0], argv[1:]...)
-	c.cmd.Env = append(slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, roleVariable) }),
-		roleVariable+"="+strconv.Itoa(o.running), "UNITWARD_STATE_DIR="+o.state)
-	if o.hold {
-		c.cmd.Env = append(c.cmd.Env, holdVariable+"=1")
-	}
-	c.cmd.Dir = "/"
-	c.cmd.Stderr = os.Stderr
-	in, err := c.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.in = in
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.kill() })
-	if o.deaf {
-		c.out = out
-	} else {
-		go c.read(out)
+	cmd := peer.Command(rung, o.state, roleVariable+"="+strconv.Itoa(o.running))
+	cmd.Stderr = os.Stderr
+	c := &client{peer.Begin(t, cmd, readMessage), t, o.state, rung}
+	if !o.deaf {
+		go c.Read(c.Out)
 	}
 	if !o.raw && !o.deaf {
 		c.call("initialize", map[string]any{"client": map[string]string{"name": "test"}}, nil)
@@ -135,12 +74,7 @@ func dial(t testing.TB, rung string, o options) *client {
 }
 
 // kill ends the server as nobody can prevent.
-func (c *client) kill() {
-	if c.cmd.ProcessState == nil {
-		c.cmd.Process.Kill()
-		c.cmd.Wait()
-	}
-}
+func (c *client) kill() { c.Kill() }
 
 // sweep stops whatever a test has left on record.
 func sweep(t testing.TB, state string) {
@@ -158,88 +92,36 @@ func sweep(t testing.TB, state string) {
 	eventually(func() bool { return os.RemoveAll(state) == nil })
 }
 
-func eventually(is func() bool) bool {
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			return false
-		}
+func eventually(is func() bool) bool { return peer.Eventually(is) }
+
+// readMessage reads a line of the server.
+func readMessage(line string) message {
+	m := message{raw: line}
+	if err := json.Unmarshal([]byte(line), &m); err != nil {
+		m.Method = "not JSON: " + err.Error()
 	}
-	return true
+	var named struct {
+		Name string `json:"name"`
+	}
+	if json.Unmarshal(m.Params, &named) == nil {
+		m.name = named.Name
+	}
+	return m
 }
 
-func (c *client) read(out io.Reader) {
-	r := bufio.NewReader(out)
-	for {
-		line, err := r.ReadBytes('\n')
-		c.mu.Lock()
-		if err != nil {
-			c.eof = true
-			c.cond.Broadcast()
-			c.mu.Unlock()
-			return
-		}
-		m := message{raw: string(line)}
-		if err := json.Unmarshal(line, &m); err != nil {
-			m.Method = "not JSON: " + err.Error()
-		}
-		var named struct {
-			Name string `json:"name"`
-		}
-		if json.Unmarshal(m.Params, &named) == nil {
-			m.name = named.Name
-		}
-		c.got = append(c.got, m)
-		c.cond.Broadcast()
-		c.mu.Unlock()
-	}
-}
-
-// send writes a line as it is.
 func (c *client) send(line string) {
 	c.t.Helper()
-	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
-		c.t.Fatalf("cannot write %.80s: %v", line, err)
-	}
+	c.Send(line)
 }
 
-// ask sends a request and returns its id.
 func (c *client) ask(method string, params any) string {
 	c.t.Helper()
-	c.mu.Lock()
-	c.id++
-	id := strconv.Itoa(c.id)
-	c.mu.Unlock()
-	b, err := json.Marshal(params)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, b))
-	return id
+	return c.Ask(method, params)
 }
 
-// find waits for a message; it is fatal when none comes.
 func (c *client) find(what string, is func(*message) bool) message {
 	c.t.Helper()
-	timer := time.AfterFunc(patience, func() { c.mu.Lock(); c.cond.Broadcast(); c.mu.Unlock() })
-	defer timer.Stop()
-	deadline := time.Now().Add(patience)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for from := 0; ; {
-		for ; from < len(c.got); from++ {
-			if is(&c.got[from]) {
-				return c.got[from]
-			}
-		}
-		if c.eof || !time.Now().Before(deadline) {
-			var all bytes.Buffer
-			for _, m := range c.got {
-				all.WriteString(m.raw)
-			}
-			c.t.Fatalf("no %s; there was:\n%s", what, all.String())
-		}
-		c.cond.Wait()
-	}
+	return c.Find(what, 0, is)
 }
 
 func (c *client) answer(id string) message {
@@ -336,7 +218,7 @@ func (c *client) run(more map[string]any, argv ...string) serve.RunResult {
 // end closes the server's input and wants it to end.
 func (c *client) end() (ended serve.Ended) {
 	c.t.Helper()
-	c.in.Close()
+	c.In.Close()
 	m := c.find("server/ended", func(m *message) bool { return m.Method == "server/ended" })
 	if err := json.Unmarshal(m.Params, &ended); err != nil {
 		c.t.Fatal(err)
@@ -348,38 +230,23 @@ func (c *client) end() (ended serve.Ended) {
 // leaves wants the server to end, and its last message to be the last.
 func (c *client) leaves() {
 	c.t.Helper()
-	c.find2()
+	c.Silent()
 	done := make(chan error, 1)
-	go func() { done <- c.cmd.Wait() }()
+	go func() { done <- c.Cmd.Wait() }()
 	select {
 	case <-done:
 	case <-time.After(patience):
 		c.t.Fatal("the server does not end")
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n := len(c.got); n > 0 && c.got[n-1].Method != "server/ended" {
-		c.t.Errorf("the last message is %s", c.got[n-1].raw)
-	}
-}
-
-// find2 waits for the end of the server's output.
-func (c *client) find2() {
-	timer := time.AfterFunc(patience, func() { c.mu.Lock(); c.eof = true; c.cond.Broadcast(); c.mu.Unlock() })
-	defer timer.Stop()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for !c.eof {
-		c.cond.Wait()
+	if said := c.Said(); len(said) > 0 && said[len(said)-1].Method != "server/ended" {
+		c.t.Errorf("the last message is %s", said[len(said)-1].raw)
 	}
 }
 
 // all is the output of a job that was told, by stream.
 func (c *client) all(name, stream string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	var b strings.Builder
-	for _, m := range c.got {
+	for _, m := range c.Said() {
 		var o serve.Output
 		if m.Method == "job/output" && m.name == name && json.Unmarshal(m.Params, &o) == nil && o.Stream == stream {
 			b.WriteString(o.Data)

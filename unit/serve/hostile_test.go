@@ -109,14 +109,14 @@ func TestLongLinesAreSkipped(t *testing.T) {
 	name := c.start(nil, "sleep", "391")
 	mib := strings.Repeat("x", 1<<20)
 	for range 2 {
-		io.WriteString(c.in, `{"jsonrpc":"2.0","id":70,"method":"`)
+		io.WriteString(c.In, `{"jsonrpc":"2.0","id":70,"method":"`)
 		for range 100 {
-			io.WriteString(c.in, mib)
+			io.WriteString(c.In, mib)
 		}
-		io.WriteString(c.in, "\"}\n")
+		io.WriteString(c.In, "\"}\n")
 	}
 	c.unidentified(2).fails(t, "too_long")
-	if n := rss(t, c.cmd.Process.Pid); n > 80<<20 {
+	if n := rss(t, c.Cmd.Process.Pid); n > 80<<20 {
 		t.Errorf("the server has %d MiB", n>>20)
 	}
 	// One that is just short enough counts.
@@ -149,7 +149,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		go func() {
 			n := 0
 			for ; n < 30_000; n++ {
-				if _, err := fmt.Fprintf(c.in, `{"jsonrpc":"2.0","id":"r%d","method":"job.status","params":{"name":"nobody"}}`+"\n", n); err != nil {
+				if _, err := fmt.Fprintf(c.In, `{"jsonrpc":"2.0","id":"r%d","method":"job.status","params":{"name":"nobody"}}`+"\n", n); err != nil {
 					break
 				}
 			}
@@ -161,7 +161,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		}) {
 			t.Fatal("jobs are held up by a client that does not read")
 		}
-		if n := rss(t, c.cmd.Process.Pid); n > 100<<20 {
+		if n := rss(t, c.Cmd.Process.Pid); n > 100<<20 {
 			t.Errorf("the server has %d MiB", n>>20)
 		}
 		select {
@@ -170,7 +170,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		default:
 		}
 		// It reads after all: no answer is missing, and what is, is counted.
-		go c.read(out)
+		go c.Read(out)
 		for i := range 4 {
 			name := fmt.Sprint("flood", i)
 			c.answer(fmt.Sprint(10+i)).into(t, nil)
@@ -182,10 +182,8 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		}
 		n := <-flooded
 		c.end()
-		c.mu.Lock()
-		defer c.mu.Unlock()
 		answers := 0
-		for _, m := range c.got {
+		for _, m := range c.Said() {
 			if strings.HasPrefix(string(m.ID), `"r`) {
 				answers++
 			}
@@ -209,7 +207,7 @@ func TestLiveJobsCostLittle(t *testing.T) {
 		for _, id := range ids {
 			c.answer(id).into(t, nil)
 		}
-		return rss(t, c.cmd.Process.Pid)
+		return rss(t, c.Cmd.Process.Pid)
 	}
 	before := grow(first) // what many starts at a time cost, they cost once
 	if each := (grow(more) - before) / more; each > most {
@@ -223,10 +221,7 @@ func TestLiveJobsCostLittle(t *testing.T) {
 // pipeOf is the standard output of the server of a deaf client.
 func pipeOf(t *testing.T, c *client) io.Reader {
 	t.Helper()
-	if c.out == nil {
-		t.Fatal("the client reads")
-	}
-	return bufio.NewReader(c.out)
+	return bufio.NewReader(c.Out)
 }
 
 // A server whose client is gone ends its jobs, whatever it was about to say.
@@ -241,9 +236,9 @@ func TestClientIsGone(t *testing.T) {
 		if !eventually(func() bool { return processes("sleep", "392") == 1 }) {
 			t.Fatal("it does not start")
 		}
-		c.out.Close() // the input stays open
+		c.Out.Close() // the input stays open
 		done := make(chan error, 1)
-		go func() { done <- c.cmd.Wait() }()
+		go func() { done <- c.Cmd.Wait() }()
 		select {
 		case err := <-done:
 			if err != nil {

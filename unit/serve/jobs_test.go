@@ -5,10 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/unitward/unitward/tests/peer"
 	"github.com/unitward/unitward/unit/serve"
 )
 
@@ -27,9 +27,8 @@ func TestFactsComeInOrder(t *testing.T) {
 			t.Errorf("streams %+v", s)
 		}
 		var order []string
-		c.mu.Lock()
 		last := serve.Facts{}
-		for _, m := range c.got {
+		for _, m := range c.Said() {
 			if m.name != name {
 				continue
 			}
@@ -43,7 +42,6 @@ func TestFactsComeInOrder(t *testing.T) {
 			}
 			last = p.Facts
 		}
-		c.mu.Unlock()
 		at := func(m string) int { return slices.Index(order, m) }
 		if at("job/started") != 0 || at("job/settled") != len(order)-1 || at("job/exit") < 0 || at("job/tree") < 0 ||
 			at("job/streams") < at("job/output") || last != (serve.Facts{Exit: true, Streams: true, Tree: true, Settled: true}) {
@@ -289,22 +287,8 @@ func TestStopReachesEverything(t *testing.T) {
 	})
 }
 
-// processes counts those whose command line is argv; the last is a pattern of
-// path.Match.
-func processes(argv ...string) (n int) {
-	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, f := range files {
-		b, _ := os.ReadFile(f)
-		got := strings.Split(strings.TrimRight(string(b), "\x00"), "\x00")
-		if len(got) != len(argv) || !slices.Equal(got[:len(got)-1], argv[:len(argv)-1]) {
-			continue
-		}
-		if ok, _ := filepath.Match(argv[len(argv)-1], got[len(got)-1]); ok {
-			n++
-		}
-	}
-	return n
-}
+// processes counts those of our own jobs.
+func processes(argv ...string) int { return peer.Processes(argv...) }
 
 func TestSignalsAndPauses(t *testing.T) {
 	in(t, func(t *testing.T, rung string) {

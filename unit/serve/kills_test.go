@@ -116,11 +116,10 @@ func killOne(t *testing.T, rung string, rnd *rand.Rand, round int, all *tally) {
 	time.Sleep(time.Duration(rnd.IntN(120)) * time.Millisecond)
 	c.kill()
 	killed := time.Now()
-	c.find2()
+	c.Silent()
 	// Who was told of a job by then is not deceived.
 	started, promoted := map[string]bool{}, map[string]bool{}
-	c.mu.Lock()
-	for _, m := range c.got {
+	for _, m := range c.Said() {
 		var r struct {
 			Name   string
 			Report struct{ Lifetime string }
@@ -131,7 +130,6 @@ func killOne(t *testing.T, rung string, rnd *rand.Rand, round int, all *tally) {
 		started[r.Name] = true
 		promoted[r.Name] = promoted[r.Name] || r.Report.Lifetime == "detached"
 	}
-	c.mu.Unlock()
 	for processes("sleep", mark) > 0 {
 		if time.Since(killed) > 10*time.Second {
 			t.Fatalf("%d of the session's jobs are left", processes("sleep", mark))

@@ -45,7 +45,7 @@ func TestExchangeOfTheManual(t *testing.T) {
 // order it is always the same one, and the facts are those of that order.
 func (c *client) notified(said *strings.Builder, name string) {
 	var lines []string
-	for _, m := range c.got {
+	for _, m := range c.Said() {
 		if m.Method != "" && m.name == name {
 			lines = append(lines, m.raw)
 		}

@@ -55,10 +55,8 @@ func TestTextIsWhole(t *testing.T) {
 	if got := c.all(r.Name, "stdout"); got != "é 😀 � �" {
 		t.Errorf("%q", got)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	at := int64(0)
-	for _, m := range c.got {
+	for _, m := range c.Said() {
 		var o serve.Output
 		if m.Method != "job/output" || json.Unmarshal(m.Params, &o) != nil {
 			continue
@@ -127,9 +125,7 @@ func TestOutputIsLimited(t *testing.T) {
 
 // dropped is how much of a job's output was told to be dropped.
 func (c *client) dropped(name string) (n int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, m := range c.got {
+	for _, m := range c.Said() {
 		var d serve.Dropped
 		if m.Method == "job/dropped" && m.name == name && json.Unmarshal(m.Params, &d) == nil {
 			n += d.Bytes

@@ -34,7 +34,7 @@ func TestTranscripts(t *testing.T) {
 			c.end()
 			said.WriteString("# job by job\n")
 			order, by := []string{}, map[string][]string{}
-			for _, m := range c.got {
+			for _, m := range c.Said() {
 				if m.Method == "" {
 					continue
 				}
