@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/unitward/unitward/unit"
 )
@@ -104,10 +107,27 @@ type errorBody struct {
 }
 
 func printError(w io.Writer, err error) {
-	fmt.Fprintf(w, "unitward: %v\n", err)
+	fmt.Fprintf(w, "unitward: %s\n", oneLine(err.Error()))
 	for _, h := range hints(err) {
-		fmt.Fprintf(w, "hint: %s\n", h)
+		fmt.Fprintf(w, "hint: %s\n", oneLine(h))
 	}
+}
+
+// oneLine shows control characters, which a path can have, as Go writes them: one
+// line stays one, and a terminal obeys nobody.
+func oneLine(s string) string {
+	if !strings.ContainsFunc(s, unicode.IsControl) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsControl(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 func hints(err error) []string {

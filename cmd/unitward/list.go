@@ -87,7 +87,7 @@ func (a *app) printRows(rows []row) error {
 	for _, r := range rows {
 		if r.bad != nil {
 			// One bad record hides no other job.
-			fmt.Fprintf(a.Err, "unitward: %s\n", r.bad.Error.Message)
+			fmt.Fprintf(a.Err, "unitward: %s\n", oneLine(r.bad.Error.Message))
 			continue
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.rep.Name, r.state(), result(*r.rep), age(*r.rep), pid(*r.rep), commandLine(r.rep.Command, 48))

@@ -6,9 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/launch"
@@ -342,6 +345,54 @@ func TestEmptyValues(t *testing.T) {
 	}
 	if exists(state) {
 		t.Error("a mistake left something")
+	}
+}
+
+// Every option of every verb, as the command tree has them, is given values that are
+// wrong for most: what it does not take is refused in one line, with hints, and what
+// it takes comes to nothing, since there is no such command and no such job.
+func TestWrongValues(t *testing.T) {
+	state := alone(t)
+	plain := regexp.MustCompile(`^unitward: cannot [^\n]+\n(hint: [^\n]+\n)*$`)
+	args := map[string][]string{
+		"run": {"--isolation", "group", "--", "/no/such/command"}, "start": {"--isolation", "group", "--", "/no/such/command"},
+		"list": {}, "reap": {}, "doctor": {"nobody"}, "version": {"nobody"}, "serve": {"nobody"},
+	}
+	tried := 0
+	for verb, command := range (&app{}).verbs() {
+		rest, ok := args[verb]
+		if !ok {
+			rest = []string{"nobody"}
+		}
+		if verb == "shell" {
+			continue // what it is given is the shell's
+		}
+		command().Flags().VisitAll(func(f *pflag.Flag) {
+			values := []string{"nonsense", "-1", "99999999999999999999", "a b\tc\nd", "/no/such/place/at/all", "\xff\xfe", "1e9", "%n", "a=b", "../x", strings.Repeat("x", 5000)}
+			switch {
+			case f.Name == "help", f.Name == "watch", f.Name == "report", f.Name == "state-dir":
+				return // it takes anything, or goes on
+			case f.Value.Type() == "bool":
+				values = []string{"maybe", "2", ""}
+			}
+			for _, value := range values {
+				tried++
+				// A later option of the same name would take its place.
+				given := slices.DeleteFunc(slices.Clone(rest), func(a string) bool { return f.Name == "isolation" && (a == "group" || a == "--isolation") })
+				status, out, errs := do(t, append([]string{verb, "--" + f.Name + "=" + value}, given...)...)
+				switch {
+				case status == 0 && len(rest) == 0: // there is nothing to list or reap
+				case status != 125 && status != 127, out != "", !plain.MatchString(errs):
+					t.Errorf("%s --%s=%.40q: status %d, %q, %q", verb, f.Name, value, status, out, errs)
+				}
+			}
+		})
+	}
+	if tried < 800 {
+		t.Errorf("only %d values were tried", tried)
+	}
+	if entries, _ := os.ReadDir(filepath.Join(state, "jobs")); len(entries) != 0 {
+		t.Errorf("a mistake left %v", entries)
 	}
 }
 

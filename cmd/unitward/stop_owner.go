@@ -188,7 +188,7 @@ func (a *app) printOwnerStop(all *ownerStop, reports []unit.Report) error {
 			a.explain(*u.Report, false)
 		}
 		if u.Error != nil {
-			fmt.Fprintf(a.Err, "unitward: %s\n", u.Error.Message)
+			fmt.Fprintf(a.Err, "unitward: %s\n", oneLine(u.Error.Message))
 			for _, h := range u.Error.Hints {
 				fmt.Fprintf(a.Err, "hint: %s\n", h)
 			}
