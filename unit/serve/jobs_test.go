@@ -108,6 +108,9 @@ func TestRunStopsAndSaysWhy(t *testing.T) {
 
 func TestStartsThatFail(t *testing.T) {
 	c := dial(t, "group", options{})
+	if e := c.fails("usage", "job.start", c.job(map[string]any{"manager": "user"}, "true")); e.Data.Field != "manager" {
+		t.Errorf("%+v", e)
+	}
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
 	if err := os.WriteFile(plain, nil, 0o600); err != nil {

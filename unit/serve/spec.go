@@ -101,6 +101,9 @@ func place(p *StartParams, s *unit.Spec) *Error {
 	default:
 		rungs = launch.Ladder()
 	}
+	if p.Manager != "" && !slices.Contains(rungs, verify.IsolationService) && !slices.Contains(rungs, verify.IsolationScope) {
+		return wrong("manager", "no manager holds a job of isolation "+strings.Join(rungs, " or "), "leave one of them out")
+	}
 	if s.Isolation = rungs; p.CgroupParent != "" && !slices.Contains(rungs, verify.IsolationCgroup) {
 		return wrong("cgroup_parent", "isolation cgroup is not among those asked for")
 	}
