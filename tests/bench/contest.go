@@ -54,7 +54,8 @@ func contest(warmUp, n int, entrants []*entrant) error {
 func (s *series) lacks(err error) {
 	const most = 160
 	s.figures = nil
-	s.lacking, _, _ = strings.Cut(err.Error(), "\n")
+	said := err.Error()
+	s.lacking, _, _ = strings.Cut(said, "\n")
 	s.lacking = s.lacking[:min(most, len(s.lacking))]
 	fmt.Fprintf(os.Stderr, "bench: NOT MEASURED: %s: %s\n", s.name, s.lacking)
 }
