@@ -222,7 +222,7 @@ func (p *pending) wait(into ...any) error {
 func (p *pending) store(m *dbus.Message, into []any) error {
 	p.sender = m.Sender
 	if m.Kind == dbus.Fault {
-		return dbus.Error{Name: m.ErrorName, Body: m.Body}
+		return classify(p.ctx, dbus.Error{Name: m.ErrorName, Body: m.Body})
 	}
 	if len(into) == 0 {
 		return nil

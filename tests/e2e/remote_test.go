@@ -115,7 +115,7 @@ func TestHostRun(t *testing.T) {
 	f := w.run("--host", "alice@far", "-u", "far-seven", "--", "sh", "-c", "exit 7")
 	f.wantStatus(7)
 	rep := readReport(t, f.report)
-	rep.has("confirmed=true", "grade=proven", "reason=failed", "exit.code=7", "remote.host=alice@far", "manager=system", "lifetime=detached", "boot_id=")
+	rep.has("confirmed=true", "grade=proven", "reason=failed", "exit.code=7", "remote.host=alice@far", "manager=system", "lifetime=detached", "boot_id=null")
 	if said := fmt.Sprint(rep.get("tree.source")); !strings.Contains(said, "ControlGroup") {
 		t.Errorf("the tree is empty by %q, want by the manager's word", said)
 	}

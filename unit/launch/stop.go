@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -87,7 +88,7 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 		}
 		// The manager lost the unit, but the cgroup is there and the recorded
 		// one: what is in it is the job's.
-		unsaved := j.begin(by)
+		unsaved := j.begin(by, "")
 		rep, err := j.kill(ctx)
 		return rep, cmp.Or(err, unsaved)
 	}
@@ -97,15 +98,16 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 // stopWith is what follows once it is clear that there is something to end:
 // terminate sends the signal, and fact is what it is to lead to.
 func (j *Job) stopWith(ctx context.Context, grace time.Duration, by string, fact Fact, rep unit.Report, terminate func() (string, error)) (unit.Report, error) {
-	unsaved := j.begin(by)
+	first := verify.SignalName(j.killSignal())
+	unsaved := j.begin(by, first)
 	if j.rec.Sealed != nil {
 		return *j.rec.Sealed, nil // it ended meanwhile, by itself
 	}
 	detail, err := terminate()
+	unsaved = cmp.Or(unsaved, j.took(first, detail, err))
 	if err != nil {
 		return rep, err
 	}
-	unsaved = cmp.Or(unsaved, j.step(verify.SignalName(j.killSignal()), detail))
 	waited, cancel := context.WithTimeout(ctx, grace)
 	rep, err = j.Wait(waited, fact)
 	cancel()
@@ -145,32 +147,61 @@ func (j *Job) actable(op string) error {
 	return j.held.actable(op, j.last)
 }
 
-// begin records who wants the end, before anything is done. What the job's own
-// terms demand was asked for with the job.
-func (j *Job) begin(by string) error {
+// begin records who wants the end, and the first step to it, before anything is
+// done; an empty action is none yet. What the job's own terms demand was asked for
+// with the job.
+func (j *Job) begin(by, action string) error {
 	at := now()
 	return j.note(func(rec *unit.Record) {
-		if rec.Stop.RequestedAt != nil || rec.Sealed != nil {
+		if rec.Sealed != nil {
 			return
 		}
-		rec.Stop.By = &by
-		if by != byTimeout && by != byLeftovers && by != byOutput {
-			rec.Stop.RequestedAt = &at
+		if rec.Stop.RequestedAt == nil {
+			rec.Stop.By = &by
+			if by != byTimeout && by != byLeftovers && by != byOutput {
+				rec.Stop.RequestedAt = &at
+			}
+		}
+		if action != "" {
+			rec.Stop.Steps = append(rec.Stop.Steps, unit.Step{At: at, Action: action})
 		}
 	})
 }
 
-func (j *Job) step(action, detail string) error {
+// step records what is about to be done: whoever sees what comes of it then knows
+// of it.
+func (j *Job) step(action string) error {
 	at := now()
 	return j.note(func(rec *unit.Record) {
-		rec.Stop.Steps = append(rec.Stop.Steps, unit.Step{At: at, Action: action, Detail: detail})
-		if rec.Sealed != nil && rec.Sealed.Stop.RequestedAt != nil {
-			// Who keeps the job saw its end before this was written.
-			for i := range rec.Stop.Steps {
-				rec.Stop.Steps[i].Sufficed = false
+		if rec.Sealed == nil {
+			rec.Stop.Steps = append(rec.Stop.Steps, unit.Step{At: at, Action: action})
+		}
+	})
+}
+
+// took adds what there is to say of the last step of an action, and drops one that
+// failed.
+func (j *Job) took(action, detail string, failed error) error {
+	if detail == "" && failed == nil {
+		return nil
+	}
+	return j.note(func(rec *unit.Record) {
+		all := []*unit.Stop{&rec.Stop}
+		if rec.Sealed != nil {
+			all = append(all, &rec.Sealed.Stop)
+		}
+		for _, stop := range all {
+			i := len(stop.Steps) - 1
+			for i >= 0 && stop.Steps[i].Action != action {
+				i--
 			}
-			rec.Stop.Steps[len(rec.Stop.Steps)-1].Sufficed = true
-			rec.Sealed.Stop = rec.Stop
+			switch {
+			case i < 0:
+			case failed != nil:
+				stop.Steps = slices.Delete(slices.Clone(stop.Steps), i, i+1)
+			default:
+				stop.Steps[i].Detail = detail
+			}
 		}
 	})
 }
@@ -211,7 +242,8 @@ func (j *Job) kill(ctx context.Context) (unit.Report, error) {
 		return j.settle(ctx, lk)
 	}
 	j.killingAll()
-	unsaved := j.step("KILL", j.held.kill(ctx, lk))
+	unsaved := j.step("KILL")
+	unsaved = cmp.Or(unsaved, j.took("KILL", j.held.kill(ctx, lk), nil))
 	waited, cancel := context.WithTimeout(ctx, killWait)
 	defer cancel()
 	rep, err := j.Wait(waited, FactSettled)

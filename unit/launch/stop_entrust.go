@@ -73,13 +73,17 @@ func (j *Job) Entrust(ctx context.Context, grace *time.Duration) (unit.Report, e
 			return rep, err
 		}
 	}
-	unsaved := j.begin(byStop)
+	first := "KILL"
+	if wait > 0 {
+		first = verify.SignalName(j.killSignal())
+	}
+	unsaved := j.begin(byStop, first)
 	if j.rec.Sealed != nil {
 		return *j.rec.Sealed, nil // it ended meanwhile, by itself
 	}
 	if wait == 0 {
 		j.killingAll()
-		unsaved = cmp.Or(unsaved, j.step("KILL", j.held.kill(ctx, j.last)))
+		unsaved = cmp.Or(unsaved, j.took(first, j.held.kill(ctx, j.last), nil))
 		rep, err := j.witness(ctx)
 		return rep, cmp.Or(err, unsaved)
 	}
@@ -89,14 +93,14 @@ func (j *Job) Entrust(ctx context.Context, grace *time.Duration) (unit.Report, e
 			rec.KillDue = &due
 		}
 	}))
-	if err := j.held.entrust(wait); err != nil {
-		return rep, err
+	err, detail := j.held.entrust(wait), ""
+	if err == nil {
+		detail, err = j.held.terminate(ctx, j.killSignal(), wait)
 	}
-	detail, err := j.held.terminate(ctx, j.killSignal(), wait)
+	unsaved = cmp.Or(unsaved, j.took(first, detail, err))
 	if err != nil {
 		return rep, err
 	}
-	unsaved = cmp.Or(unsaved, j.step(verify.SignalName(j.killSignal()), detail))
 	return j.report(j.last), unsaved
 }
 
