@@ -13,6 +13,11 @@ import (
 // password. It is sd-bus's own bound of an authentication (BUS_AUTH_TIMEOUT).
 const bridgeTimeout = 90 * time.Second
 
+// bridgedName is how long a bus that a bridge leads to may be without a manager:
+// the connection may have started it, and the manager comes to it then. There is
+// no other place to look for one.
+const bridgedName = 5 * time.Second
+
 // Bridge leads to a bus that is not to be reached by a socket of this machine,
 // through a program that passes messages on, as systemd-stdio-bridge does.
 // Descriptors do not go that way.

@@ -95,13 +95,16 @@ func (l *link) greet(ctx context.Context) error {
 	if l.addr.bus {
 		hello = l.sendBus(ctx, "Hello")
 	}
-	var machine, began *pending
-	if l.addr.bridge != nil {
-		machine = l.send(ctx, sdPath, busName+".Peer.GetMachineId")
-		began = l.send(ctx, sdPath, propsIfc+".Get", sdMgr, "UserspaceTimestamp")
+	var version, cgroup, machine, began *pending
+	ask := func() {
+		if l.addr.bridge != nil {
+			machine = l.send(ctx, sdPath, busName+".Peer.GetMachineId")
+			began = l.send(ctx, sdPath, propsIfc+".Get", sdMgr, "UserspaceTimestamp")
+		}
+		version = l.send(ctx, sdPath, propsIfc+".Get", sdMgr, "Version")
+		cgroup = l.send(ctx, sdPath, propsIfc+".Get", sdMgr, "ControlGroup")
 	}
-	version := l.send(ctx, sdPath, propsIfc+".Get", sdMgr, "Version")
-	cgroup := l.send(ctx, sdPath, propsIfc+".Get", sdMgr, "ControlGroup")
+	ask()
 	if l.addr.bridge == nil {
 		l.environ = l.askEnviron(context.WithoutCancel(ctx))
 	}
@@ -118,6 +121,14 @@ func (l *link) greet(ctx context.Context) error {
 	}
 	var v dbus.Variant
 	err := version.wait(&v)
+	for until := time.Now().Add(bridgedName); l.addr.bridge != nil && isNamed(err, errServiceGone, errNameNoOwner) && time.Now().Before(until) && ctx.Err() == nil; {
+		time.Sleep(bridgedName / 100)
+		for _, p := range []*pending{cgroup, machine, began} {
+			p.cancel()
+		}
+		ask()
+		err = version.wait(&v)
+	}
 	switch {
 	case isNamed(err, errServiceGone, errNameNoOwner):
 		return fmt.Errorf("no systemd manager is on this bus: %w", err)

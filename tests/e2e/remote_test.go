@@ -283,7 +283,7 @@ func TestHostCutOff(t *testing.T) {
 			mkdir ` + once + ` 2>/dev/null || exec "$@"
 			mkfifo ` + once + `/in
 			"$@" <` + once + `/in & there=$!
-			head -c ` + strconv.Itoa(n) + ` >` + once + `/in
+			dd bs=1 count=` + strconv.Itoa(n) + ` 2>/dev/null >` + once + `/in
 			kill -KILL $there`)
 		name := "far-cut-" + strconv.Itoa(n)
 		a := w.do("start", "-H", "far", "-u", name, "--", "sleep", "1234")

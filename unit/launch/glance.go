@@ -122,8 +122,8 @@ func (j *Job) seenRunning() (unit.Report, bool) {
 	switch {
 	case id.Isolation == verify.IsolationGroup:
 		main, alive := describeProcess(keeper.Process{PID: id.PID, StartTime: id.StartTime})
-		if !alive || id.PIDNamespace != pidNamespace() {
-			return unit.Report{}, false
+		if !alive || id.PIDNamespace != pidNamespace() || main.State == "D" {
+			return unit.Report{}, false // or not known: it may wait for one that is paused
 		}
 		o.Group = verify.Group{State: verify.GroupPopulated, PGID: id.PID, Members: []verify.Member{main}}
 	case id.CgroupInode == 0, j.hierarchy() == nil:

@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/verify"
@@ -29,8 +30,10 @@ func (j *Job) paused(lk look) bool {
 	case id.Far != nil:
 		return lk.reading.Frozen
 	case id.Isolation == verify.IsolationGroup:
-		runs := func(m verify.Member) bool { return m.State != stopped && m.State != "Z" }
-		return lk.o.Group.State == verify.GroupPopulated && len(lk.o.Group.Members) > 0 && !slices.ContainsFunc(lk.o.Group.Members, runs)
+		// One in D waits for one that is stopped: see groupPlace.pause.
+		runs := func(m verify.Member) bool { return !strings.Contains("TtDZ", m.State) }
+		stands := func(m verify.Member) bool { return m.State == stopped }
+		return slices.ContainsFunc(lk.o.Group.Members, stands) && !slices.ContainsFunc(lk.o.Group.Members, runs)
 	default:
 		return id.CgroupInode != 0 && j.hierarchy() != nil && j.frozen()
 	}
