@@ -68,13 +68,21 @@ func cmdAll(ctx context.Context, args []string) (int, error) {
 	var r report
 	r.packages(ctx, &o)
 	r.clients(ctx, &o)
+	// Beside the machines: all of them wait most of the time.
 	note("unit tests")
-	unit, err := runUnit(ctx, o)
-	if err != nil {
-		return 1, err
+	var unit []testRun
+	var uerr error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		unit, uerr = runUnit(ctx, o)
+	}()
+	err = r.machines(ctx, o)
+	<-done
+	if uerr != nil {
+		return 1, uerr
 	}
 	enforce(unit, packageSkip, clientSkip)
-	err = r.machines(ctx, o)
 	enforce(r.Runs, machineSkips...) // before the unit tests join: what they skip runs elsewhere
 	r.lost(dropMoved(unit, r.Runs))
 	r.Runs = append(unit, r.Runs...)
