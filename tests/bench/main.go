@@ -99,7 +99,7 @@ func (d *document) write(asJSON bool) error {
 	return errors.Join(d.print(os.Stderr), json.NewEncoder(os.Stdout).Encode(d))
 }
 
-// run measures what is named. Where it fails it gives what it had by then.
+// run measures what is named. What fails does not keep it from the rest.
 func (b *bench) run(label string, names []string) (_ *document, err error) {
 	for _, name := range names {
 		if parts[name] == nil {
@@ -123,17 +123,17 @@ func (b *bench) run(label string, names []string) (_ *document, err error) {
 		return nil, err
 	}
 	d := &document{Label: label, When: time.Now().Format(time.RFC3339), Kernel: kernel(), CPUs: runtime.NumCPU(), LoadBefore: load()}
+	var failed error
 	for _, name := range names {
 		began := time.Now()
 		err := parts[name](b)
 		fmt.Fprintf(os.Stderr, "bench: %s: %s after %.1f s, load %.2f\n", label, name, time.Since(began).Seconds(), load())
 		if err != nil {
-			d.Rows = b.rows
-			return d, fmt.Errorf("cannot measure %s: %w", name, err)
+			failed = errors.Join(failed, fmt.Errorf("cannot measure %s: %w", name, err))
 		}
 	}
 	d.Rows, d.LoadAfter = b.rows, load()
-	return d, nil
+	return d, failed
 }
 
 // tidy removes what was written. The last job of `start` may still be writing

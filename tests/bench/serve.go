@@ -70,11 +70,8 @@ func (b *bench) serveIn(isolation string) (err error) {
 	b.figure(group, fmt.Sprintf("start of %d live jobs", live), "s", (time.Since(began) - settle - idleFor).Seconds())
 	b.figure(group, fmt.Sprintf("memory of the server, %d live jobs", live), "MiB", mib(m), comparison{AtMost: mostServer >> 10})
 	b.figure(group, fmt.Sprintf("idle, %d live jobs", live), "% of a processor", 100*idle.Seconds()/idleFor.Seconds())
-	began, ended = time.Now(), true
-	if err := s.end(); err != nil {
-		return err
-	}
-	b.figure(group, fmt.Sprintf("end of %d live jobs", live), "s", time.Since(began).Seconds())
+	ended = true
+	b.end(group, s, live)
 	return nil
 }
 

@@ -71,14 +71,12 @@ func cmdBench(ctx context.Context, args []string) (int, error) {
 		}
 	}
 	all := &benchmarked{Schema: "unitward.bench/1", Commit: commit(ctx)}
+	var failed error
 	for _, s := range suites {
-		err := benchSuite(ctx, s, st, strings.Split(*who, ","), argv, all)
-		if werr := all.write(*results); err != nil || werr != nil {
-			return 1, errors.Join(err, werr)
-		}
+		failed = errors.Join(failed, benchSuite(ctx, s, st, strings.Split(*who, ","), argv, all), all.write(*results))
 	}
 	note("the figures are in %s", *results)
-	return 0, nil
+	return 0, failed
 }
 
 // benchStage builds what the benchmark runs.
@@ -118,6 +116,7 @@ func benchSuite(ctx context.Context, s Suite, st *stage, who, args []string, all
 	if err := errors.Join(os.Chmod(disk, 0o777|os.ModeSticky), m.lend(disk, benchDisk)); err != nil {
 		return err
 	}
+	var failed error
 	for _, user := range who {
 		argv := append([]string{inside + "/bench", "-json", "-disk", benchDisk, "-label", fmt.Sprintf("%s, %s", s, user)}, args...)
 		var said bytes.Buffer
@@ -132,10 +131,13 @@ func benchSuite(ctx context.Context, s Suite, st *stage, who, args []string, all
 			err = fmt.Errorf("the benchmark ended with status %d", code)
 		}
 		if err != nil {
-			return fmt.Errorf("cannot measure on %s as %s: %w", s, user, err)
+			failed = errors.Join(failed, fmt.Errorf("cannot measure on %s as %s: %w", s, user, err))
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	return nil
+	return failed
 }
 
 // write puts the figures where they are looked for, and beside it, where the
