@@ -146,7 +146,8 @@ func TestDisturbedWhileRunning(t *testing.T) {
 }
 
 // What is started while the manager executes itself anew runs once, and its code
-// comes back.
+// comes back. Of a service it may be said that the request was lost, and then
+// nothing ran: it is never sent again.
 func TestStartsDuringReexec(t *testing.T) {
 	in(t, []string{verify.IsolationService, verify.IsolationScope}, func(t *testing.T, w *ward) {
 		t.Cleanup(func() { settleDown(t) })
@@ -158,8 +159,14 @@ func TestStartsDuringReexec(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 3 {
-				runs++
-				w.want(7, "run", "--", "sh", "-c", "echo x >>"+ran+"; exit 7")
+				a := w.do("run", "--", "sh", "-c", "echo x >>"+ran+"; exit 7")
+				lost := w.isolation == verify.IsolationService && a.code == 125 && strings.Contains(a.err, "the request was lost")
+				if !lost {
+					runs++
+				}
+				if !lost && a.code != 7 {
+					t.Errorf("want status 7 of %s", a)
+				}
 			}
 			_ = reexec.Wait() // its own reply is lost with the manager that was
 			if t.Failed() {

@@ -19,6 +19,9 @@ const (
 	unloadPause = 50 * time.Millisecond
 )
 
+// lostTries is how often a scope is asked for whose requests are lost.
+const lostTries = 3
+
 // scopeTimeout bounds the start of a scope, which waits for nothing: a reply that
 // does not come, and the search for the scope after that.
 const scopeTimeout = time.Minute
@@ -67,8 +70,13 @@ func (p *scopePlace) start(ctx context.Context, s *unit.Spec) error {
 		p.unit, err = c.StartScope(ctx, scope)
 	}
 	var unknown *unit.UnknownOutcomeError
-	if errors.As(err, &unknown) {
+	for tries := 0; errors.As(err, &unknown) && tries < lostTries; tries++ {
 		err = p.recover(ctx, c, unknown)
+		if errors.Is(err, errLostRequest) && tries < lostTries-1 {
+			// It can be asked for again: nothing is executed before the scope is
+			// there, and one process is in one scope.
+			p.unit, err = c.StartScope(ctx, scope)
+		}
 	}
 	if err != nil {
 		return err
