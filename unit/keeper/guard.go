@@ -108,8 +108,8 @@ func (g *Guard) Keep(events string) error {
 // scope, a unit's name. When what it watches ends before that has come about,
 // the guard goes on until it has, at most for a minute, or for a few seconds
 // unless Sent was called: a scope that is given a process which has just ended
-// comes up empty, and stays (seen with systemd 247 and 252). One that has ended
-// long before is refused. The scope's name may have up to 127 bytes.
+// comes up empty, and stays (seen with systemd 247 and 252). The
+// scope's name may have up to 127 bytes.
 func (g *Guard) Expect(scope string) {
 	if n := copy(g.area.scope[:], scope); n == len(scope) {
 		atomic.StoreUint32(&g.area.expects, uint32(n))
