@@ -39,7 +39,7 @@ func (b *bench) rate() (err error) {
 	defer cancel()
 	for _, width := range widths {
 		entrants := b.raters(ctx, s, r, width)
-		if err := contest(1, rateRounds, entrants); err != nil {
+		if err := contest(0, rateRounds, entrants); err != nil {
 			return err
 		}
 		b.add(fmt.Sprintf("rate, %d in flight", width), "jobs/s", entrants)
