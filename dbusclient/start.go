@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/unitward/unitward/dbusclient/dbus"
@@ -85,20 +84,6 @@ type aux struct {
 	Properties []property.Property
 }
 
-// execCommand is an element of ExecStart, a(sasb).
-type execCommand struct {
-	Path          string
-	Argv          []string
-	IgnoreFailure bool
-}
-
-// execCommandEx is an element of ExecStartEx, a(sasas) (systemd 243).
-type execCommandEx struct {
-	Path  string
-	Argv  []string
-	Flags []string
-}
-
 // versionExitType is the first systemd whose ExitType=cgroup keeps a very
 // fast exit apart (NEWS 250 has the property, 254 the repair).
 const versionExitType = 254
@@ -149,7 +134,7 @@ func (s *Service) properties(l *link, ref bool) ([]property.Property, []aux) {
 	add("Description", s.Description)
 	add("Slice", s.Slice)
 	add("Type", serviceType(l.version))
-	add("ExecStart", []execCommand{{s.Path, literal(s.Argv), s.IgnoreFailure}})
+	command(add, "ExecStart", l.version, s.Path, s.Argv, s.IgnoreFailure, false)
 	if s.Dir != "" {
 		add("WorkingDirectory", s.Dir)
 	}
@@ -197,11 +182,7 @@ func (s *Service) properties(l *link, ref bool) ([]property.Property, []aux) {
 	}
 	s.stdio(add)
 	if s.StopPost != nil {
-		if s.Privileged {
-			add("ExecStopPostEx", []execCommandEx{{s.StopPost[0], literal(s.StopPost), []string{"ignore-failure", "privileged"}}})
-		} else {
-			add("ExecStopPost", []execCommand{{s.StopPost[0], literal(s.StopPost), true}})
-		}
+		command(add, "ExecStopPost", l.version, s.StopPost[0], s.StopPost, true, s.Privileged)
 	}
 	if s.UID != "" {
 		add("User", s.UID)
@@ -280,16 +261,6 @@ func (s *Service) stdio(add func(string, any)) {
 	} else {
 		add("StandardError", string(s.Output))
 	}
-}
-
-// literal doubles every "$", which the manager would otherwise expand; "%" is
-// not touched over the bus.
-func literal(argv []string) []string {
-	out := make([]string, len(argv))
-	for i, a := range argv {
-		out[i] = strings.ReplaceAll(a, "$", "$$")
-	}
-	return out
 }
 
 func usec(d time.Duration) uint64 {

@@ -29,12 +29,14 @@ func plain() Service {
 	}
 }
 
+const execStart = "ExecStart a(sasb) [{/bin/echo [echo hi] false}]"
+
 // base is what plain asks a bus for.
 var base = []string{
 	"Description s a job",
 	"Slice s app-unitward.slice",
 	"Type s exec",
-	"ExecStart a(sasb) [{/bin/echo [echo hi] false}]",
+	execStart,
 	"WorkingDirectory s /src",
 	"IgnoreSIGPIPE b false",
 	"TimeoutStopUSec t 10000000",
@@ -99,9 +101,13 @@ func TestServiceProperties(t *testing.T) {
 		{name: "journal", change: func(s *Service) { s.Output = unit.OutputJournal }, drops: []string{"StandardOutput", "StandardError"},
 			adds: []string{"StandardOutput s journal", "StandardError s journal"}},
 		{name: "recorder", change: func(s *Service) { s.StopPost = []string{"/u", "_record", "/d"} },
-			adds: []string{"ExecStopPost a(sasb) [{/u [/u _record /d] true}]"}},
+			adds: []string{"ExecStopPostEx a(sasas) [{/u [/u _record /d] [no-env-expand ignore-failure]}]"}},
+		{name: "recorder, before", version: 252, change: func(s *Service) { s.StopPost = []string{"/u", "_record", "/$d"} },
+			adds: []string{"ExecStopPost a(sasb) [{/u [/u _record /$$d] true}]"}},
 		{name: "privileged recorder", change: func(s *Service) { s.StopPost, s.Privileged, s.UID = []string{"/u", "_record", "/$d"}, true, "nobody" },
-			adds: []string{"ExecStopPostEx a(sasas) [{/u [/u _record /$$d] [ignore-failure privileged]}]", "User s nobody"}},
+			adds: []string{"ExecStopPostEx a(sasas) [{/u [/u _record /$d] [no-env-expand ignore-failure privileged]}]", "User s nobody"}},
+		{name: "privileged recorder, before", version: 256, change: func(s *Service) { s.StopPost, s.Privileged, s.UID = []string{"/u", "_record", "/d"}, true, "nobody" },
+			adds: []string{"ExecStopPost a(sasb) [{/u [/u _record /d] true}]", "PermissionsStartOnly b true", "User s nobody"}},
 		{name: "group", change: func(s *Service) { s.GID = "nogroup" }, adds: []string{"Group s nogroup"}},
 		{name: "nice", change: func(s *Service) { s.Nice = &nice }, adds: []string{"Nice i -5"}},
 		{name: "guard", change: func(s *Service) { s.Scope, s.GuardPID = "g.scope", 42 }, adds: []string{"BindsTo as [g.scope]", "After as [g.scope]"}},
@@ -122,6 +128,9 @@ func TestServiceProperties(t *testing.T) {
 			return slices.Contains(c.drops, name)
 		})
 		want = append(want, c.adds...)
+		if i := slices.Index(want, execStart); i >= 0 && l.version >= versionKeepsFlags {
+			want[i] = "ExecStartEx a(sasas) [{/bin/echo [echo hi] [no-env-expand]}]"
+		}
 		props, auxes := s.properties(l, l.addr.bus)
 		got := lines(props)
 		slices.Sort(got)
@@ -183,11 +192,37 @@ func TestDollarsAreDoubled(t *testing.T) {
 	}
 	s := plain()
 	s.Argv = argv
-	props, _ := s.properties(&link{addr: busAt("/b")}, true)
+	props, _ := s.properties(&link{addr: busAt("/b"), version: 252}, true)
 	i := slices.IndexFunc(props, func(p property.Property) bool { return p.Name == "ExecStart" })
 	cmd := props[i].Value.Value().([]execCommand)[0]
 	if cmd.Path != "/bin/echo" || !slices.Equal(cmd.Argv, got) || cmd.IgnoreFailure {
 		t.Errorf("ExecStart is %+v", cmd)
+	}
+}
+
+func TestKeepsCommand(t *testing.T) {
+	for _, c := range []struct {
+		version int
+		path    string
+		argv    []string
+		want    bool
+	}{
+		{252, "/usr/bin/sh", []string{"sh", "-c", "echo \"a b\" 'c' \\ %i é\n\t", ""}, true},
+		{252, "/usr/bin/sh", []string{"sh", "-c", "a; b"}, false},
+		{252, "/usr/bin/sh", []string{"$X"}, false},
+		{0, "/usr/bin/sh", []string{"$X"}, false},
+		{256, "/usr/bin/sh", []string{";"}, false},
+		{247, "/usr/bin/sh", []string{"$X;"}, true},
+		{257, "/usr/bin/sh", []string{"$X;"}, true},
+		{262, "/opt/a_b-1.2/c++@x:y,z=", []string{"$X;"}, true},
+		{262, "/opt/a b", nil, false},
+		{247, "/opt/a\"b", nil, false},
+		{262, "/opt/a%b", nil, false},
+		{262, "/opt/é", nil, false},
+	} {
+		if got := KeepsCommand(c.version, c.path, c.argv); got != c.want {
+			t.Errorf("systemd %d, %s %q: %v, want %v", c.version, c.path, c.argv, got, c.want)
+		}
 	}
 }
 

@@ -126,6 +126,13 @@ func TestLifeOfJobs(t *testing.T) {
 		if len(list.Jobs) != 1 || list.Jobs[0].Name != st.Name || list.Jobs[0].Report.State != unit.StateRunning {
 			t.Errorf("list: %+v", list)
 		}
+		if !eventually(func() bool {
+			var out serve.OutputResult
+			use("logs", map[string]any{"name": st.Name, "stream": "stdout"}, &out)
+			return text(&out, "stdout") == "one\n"
+		}) {
+			t.Fatal("it says nothing")
+		}
 		var stopped serve.StopResult
 		use("stop", map[string]any{"name": st.Name}, &stopped)
 		if !stopped.Confirmed || *stopped.Report.Reason != unit.ReasonCancelled || alive("sleep", "47401")+alive("sleep", "47402") != 0 {

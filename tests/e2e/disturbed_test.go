@@ -146,13 +146,12 @@ func TestDisturbedWhileRunning(t *testing.T) {
 }
 
 // What is started while the manager executes itself anew runs once, and its code
-// comes back. Of a service it may be said that the request was lost, and then
-// nothing ran: it is never sent again.
-func TestStartsDuringReexec(t *testing.T) {
+// comes back; or the start fails, and nothing ran.
+func TestDisturbedStarts(t *testing.T) {
 	in(t, []string{verify.IsolationService, verify.IsolationScope}, func(t *testing.T, w *ward) {
 		t.Cleanup(func() { settleDown(t) })
 		ran := filepath.Join(t.TempDir(), "ran")
-		runs := 0
+		runs, done := 0, 0
 		for range 8 {
 			reexec := exec.Command("systemctl", manager(), "daemon-reexec")
 			if err := reexec.Start(); err != nil {
@@ -160,24 +159,33 @@ func TestStartsDuringReexec(t *testing.T) {
 			}
 			for range 3 {
 				a := w.do("run", "--", "sh", "-c", "echo x >>"+ran+"; exit 7")
-				lost := w.isolation == verify.IsolationService && a.code == 125 && strings.Contains(a.err, "the request was lost")
-				if !lost {
-					runs++
-				}
-				if !lost && a.code != 7 {
+				switch runs++; a.code {
+				case 7:
+					done++
+				case 125:
+					t.Logf("nothing ran: %s", a.err)
+				default:
 					t.Errorf("want status 7 of %s", a)
+				}
+				if n := lineCount(t, ran); n != done {
+					t.Fatalf("%d of %d jobs ran %d times: %s", done, runs, n, a)
 				}
 			}
 			_ = reexec.Wait() // its own reply is lost with the manager that was
-			if t.Failed() {
-				return
-			}
 		}
-		if n := lineCount(t, ran); n != runs {
-			t.Errorf("%d jobs ran %d times", runs, n)
+		if done < runs/2 {
+			t.Errorf("%d of %d jobs ran", done, runs)
 		}
-		if left := ""; !eventually(func() bool { left = loadedUnits("unitward-sh-*", "unitward-guard-*"); return left == "" }) {
+		// A scope that systemd 247 has started for a process which ended meanwhile
+		// is empty for good, and nobody tells it so.
+		left := ""
+		if !eventually(func() bool { left = loadedUnits("unitward-sh-*", "unitward-guard-*"); return left == "" }) && systemdVersion() > 247 {
 			t.Errorf("units are left: %s", left)
+		}
+		if left != "" {
+			for unit := range strings.Lines(left) {
+				shell(t, "systemctl", manager(), "stop", strings.Fields(unit)[0])
+			}
 		}
 	})
 }

@@ -36,8 +36,10 @@ func Become(file string) int {
 }
 
 func become(h *Handover) (op string, err error) {
-	if err := unix.Chdir(string(h.Dir)); err != nil {
-		return "chdir", err
+	if len(h.Dir) > 0 {
+		if err := unix.Chdir(string(h.Dir)); err != nil {
+			return "chdir", err
+		}
 	}
 	// Everything that allocates comes before the limits: a small RLIMIT_AS
 	// leaves this runtime no memory to ask for.
@@ -49,7 +51,7 @@ func become(h *Handover) (op string, err error) {
 	if err != nil {
 		return "exec", err
 	}
-	env, err := syscall.SlicePtrFromStrings(texts(h.Env))
+	env, err := syscall.SlicePtrFromStrings(h.environ())
 	if err != nil {
 		return "exec", err
 	}

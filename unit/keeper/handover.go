@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,9 +19,10 @@ import (
 // that it does not know, more than it takes in a line. It lies in a file of
 // mode 0600 that Become removes before anything else.
 type Handover struct {
-	Path    []byte        `json:"path"`
-	Argv    [][]byte      `json:"argv"`
-	Env     [][]byte      `json:"env"`
+	Path []byte   `json:"path"`
+	Argv [][]byte `json:"argv"`
+	Env  [][]byte `json:"env"`
+	// Dir is the working directory; empty is this process's.
 	Dir     []byte        `json:"dir"`
 	Umask   uint32        `json:"umask"`
 	Rlimits []unit.Rlimit `json:"rlimits"`
@@ -57,16 +59,37 @@ const maxHandover = 16 << 20
 func NewHandover(s *unit.Spec, env []string, status string) *Handover {
 	return &Handover{
 		Path: []byte(s.Path), Argv: slices(s.Command), Env: slices(env), Dir: []byte(s.Dir),
-		Umask: s.Umask, Rlimits: s.Rlimits[:], Status: status,
+		Umask: s.Umask, Rlimits: append([]unit.Rlimit(nil), s.Rlimits[:]...), Status: status,
 	}
 }
 
 // Command is the handover as a command for a reaper.
 func (h *Handover) Command() *Command {
 	return &Command{
-		Path: string(h.Path), Argv: texts(h.Argv), Env: texts(h.Env), Dir: string(h.Dir),
+		Path: string(h.Path), Argv: texts(h.Argv), Env: h.environ(), Dir: string(h.Dir),
 		Umask: h.Umask, Rlimits: h.Rlimits,
 	}
+}
+
+// granted are the variables by which systemd tells a service of what it was given
+// by its properties (systemd.exec(5), "Environment Variables in Spawned Processes").
+var granted = [...]string{
+	"RUNTIME_DIRECTORY", "STATE_DIRECTORY", "CACHE_DIRECTORY", "LOGS_DIRECTORY", "CONFIGURATION_DIRECTORY", "CREDENTIALS_DIRECTORY",
+}
+
+// environ is the command's environment, with what this process was granted for it.
+func (h *Handover) environ() []string {
+	env := texts(h.Env)
+	for _, name := range granted {
+		has := false
+		for _, kv := range env {
+			has = has || strings.HasPrefix(kv, name+"=")
+		}
+		if value, given := os.LookupEnv(name); given && !has {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
 }
 
 func slices(in []string) [][]byte {

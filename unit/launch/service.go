@@ -186,7 +186,9 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 	base := dir + "/" + rec.Identity.Nonce
 	h := &handed{}
 	env := append(slices.Clip(s.Env), unit.JobVariable+"="+rec.Name)
-	if !rec.Tended && direct(s, rec.Recorder) {
+	// For another user there is no other way.
+	keeps := s.Apart() || dbusclient.KeepsCommand(c.Version(), s.Path, s.Command)
+	if !rec.Tended && direct(s, rec.Recorder) && keeps {
 		svc.Path, svc.Argv, svc.Dir, svc.Umask, svc.Rlimits = s.Path, s.Command, s.Dir, &s.Umask, s.Rlimits[:]
 		svc.EnvironmentFile = base + ".env"
 		inherited, err := c.Environ(ctx)
@@ -215,6 +217,7 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 	file, status := base+".handover", base+".status"
 	svc.Path, svc.Argv, svc.Dir = l.cfg.Self, []string{l.cfg.Self, BecomeVerb, file}, "/"
 	handover := keeper.NewHandover(s, env, status)
+	heed(svc.Properties, handover)
 	if rec.Tended {
 		svc.Argv[1], handover.JobDir, handover.Output = TendVerb, jobDir, s.Output
 		handover.Manager = s.Manager
@@ -229,6 +232,28 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 		return err
 	}
 	return h, nil
+}
+
+// heed takes limits, umask and directory that the user asked of the manager by
+// properties, which come after the caller's own: a handover would undo them.
+func heed(props []property.Property, h *keeper.Handover) {
+	for i, name := range unit.RlimitNames {
+		v, set := property.Last(props, "Limit"+name)
+		if !set {
+			continue
+		}
+		hard, _ := v.Value().(uint64)
+		h.Rlimits[i] = unit.Rlimit{Soft: hard, Hard: hard}
+		if v, set := property.Last(props, "Limit"+name+"Soft"); set {
+			h.Rlimits[i].Soft, _ = v.Value().(uint64)
+		}
+	}
+	if v, set := property.Last(props, "UMask"); set {
+		h.Umask, _ = v.Value().(uint32)
+	}
+	if _, set := property.Last(props, "WorkingDirectory"); set {
+		h.Dir = nil
+	}
 }
 
 func refusal(what, why string) error {

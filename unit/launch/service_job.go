@@ -94,7 +94,7 @@ func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look)
 	u.j.recorded(o)
 	if o.Tended = rec.Tended; o.Tended {
 		o.Nonce, o.KilledAll = rec.Identity.Nonce, rec.KilledAll
-		if o.Kept, _ = u.j.kept(); o.Kept == nil && !o.KilledAll && (o.Recorded != nil || o.Unit.ExecMainCode != 0) {
+		if o.Kept, _ = u.j.kept(); (o.Kept == nil || !o.Kept.Exited) && !o.KilledAll && (o.Recorded != nil || o.Unit.ExecMainCode != 0) {
 			// Another process may have ended it.
 			if now, err := u.j.entry.Record(); err == nil {
 				o.KilledAll = killedAll(now, o)
