@@ -1,8 +1,10 @@
 package proc
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +29,15 @@ func TestLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	// Start returns before the kernel has put the environment in its place.
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid)); strings.Contains(string(b), mark) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("its environment is not to be seen")
+		}
+	}
 	s, err := Root.Stat(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
