@@ -104,7 +104,12 @@ func TestKilledRun(t *testing.T) {
 		if w.isolation == verify.IsolationCgroup && !eventually(func() bool { return len(jobCgroups("killed-run")) == 0 }) {
 			t.Errorf("cgroups are left: %q", jobCgroups("killed-run"))
 		}
-		r := w.report("verify", "killed-run")
+		// What has lost its command line already is still a process for a moment.
+		var r report
+		eventually(func() bool {
+			r = w.report("verify", "killed-run")
+			return r.get("tree.empty") == "true"
+		})
 		r.has("tree.empty=true")
 		switch {
 		case w.isolation != verify.IsolationService:

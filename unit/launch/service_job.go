@@ -92,6 +92,7 @@ func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look)
 		lk.usage.CPUNanoseconds, lk.usage.MemoryPeak = lk.reading.CPUUsage, lk.reading.MemoryPeak
 	}
 	u.j.recorded(o)
+	u.told(lk)
 	if o.Tended = rec.Tended; o.Tended {
 		o.Nonce, o.KilledAll = rec.Identity.Nonce, rec.KilledAll
 		if o.Kept, _ = u.j.kept(); (o.Kept == nil || !o.Kept.Exited) && !o.KilledAll && (o.Recorded != nil || o.Unit.ExecMainCode != 0) {
@@ -101,7 +102,6 @@ func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look)
 			}
 		}
 	}
-	u.told(lk)
 	if h != nil && id.Cgroup != "" {
 		o.Cgroup = h.Recorded(id.Cgroup, id.CgroupInode).Read()
 		lk.addPeaks(h.Recorded(id.Cgroup, id.CgroupInode))
