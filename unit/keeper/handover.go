@@ -32,8 +32,6 @@ type Handover struct {
 
 	// What follows is for one who tends the command, and does not become it.
 
-	// Manager is the unit's.
-	Manager unit.Manager `json:"manager,omitempty"`
 	// JobDir is the job's directory.
 	JobDir string `json:"job_dir,omitempty"`
 	// Output is where the command's output goes: to the job's directory, when

@@ -220,7 +220,6 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 	heed(svc.Properties, handover)
 	if rec.Tended {
 		svc.Argv[1], handover.JobDir, handover.Output = TendVerb, jobDir, s.Output
-		handover.Manager = s.Manager
 		handover.OutputMax, handover.OnOutputMax = s.OutputMax, string(s.OnOutputMax)
 		handover.Window, handover.Leftovers, handover.Grace, handover.Timeout = s.Window, s.Leftovers, s.Grace, s.Timeout
 	}

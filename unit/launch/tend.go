@@ -35,7 +35,7 @@ const drainWait = 100 * time.Millisecond
 //
 // A stop sends its signals to every process of the unit: what this one gets
 // the command has got too, so it heeds none, but for what came before there was
-// the command's process. One for this process alone it passes: see pass.
+// the command's process.
 func Tend(file string, getenv func(string) string) int {
 	h, err := keeper.TakeHandover(file)
 	if err != nil {
@@ -46,7 +46,6 @@ func Tend(file string, getenv func(string) string) int {
 	if err := t.begin(); err != nil {
 		return t.word.Failed(err)
 	}
-	go t.pass(getenv)
 	return t.stay(getenv)
 }
 
@@ -107,6 +106,7 @@ func (t *tended) begin() (err error) {
 	if t.reaper, err = subreaper.Fork(c); err != nil {
 		return err
 	}
+	leaveTended()
 	if err := passEarly(t.signals, t.reaper.MainPID()); err != nil {
 		return err
 	}
