@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/unitward/unitward/verify"
 )
@@ -37,12 +38,14 @@ func broker(t testing.TB) string {
 }
 
 // settleDown waits until the manager and its bus answer again. A user's manager
-// that lost the system's bus needs a reexec to connect to it again.
+// that lost the system's bus needs a reexec to connect to it again. And one that
+// connects to its own bus while that is not there yet waits for itself, and answers
+// nobody, for a minute and a half (systemd 247 and 252).
 func settleDown(t testing.TB) {
 	t.Helper()
 	var out []byte
 	tries := 0
-	if !eventually(func() bool {
+	if !eventuallyWithin(2*time.Minute, func() bool {
 		var err error
 		out, err = exec.Command("busctl", manager(), "call", "org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager", "GetUnit", "s", "basic.target").CombinedOutput()
 		if err != nil {
