@@ -131,8 +131,6 @@ func (t *tended) begin() (err error) {
 func (t *tended) stay(getenv func(string) string) int {
 	t.word.Close()
 	debug.SetGCPercent(keeperGCPercent)
-	resting := time.AfterFunc(restAfter, keeper.Rest)
-	defer resting.Stop()
 	var limited <-chan struct{}
 	if t.capture != nil {
 		limited = t.capture.Exceeded()
