@@ -1,10 +1,5 @@
 //go:build !docs
 
-// How many processors a cgroup grants is of no use to one thread after another,
-// and to find that out takes a fiftieth of a short job (see main).
-//go:debug containermaxprocs=0
-//go:debug updatemaxprocs=0
-
 // unitward starts jobs as systemd transient units and proves when a job, all
 // of it, has ended.
 package main

@@ -62,7 +62,7 @@ func (e *TerminalError) Hint() []string {
 // asleep is true where the holder of the terminal cannot answer, since it is one
 // of what is paused: a service's is in its unit.
 func (j *Job) asleep() bool {
-	return j.rec.Identity.Isolation == verify.IsolationService && j.rec.Identity.CgroupInode != 0 && j.hierarchy() != nil && j.frozen()
+	return j.rec.Identity.Isolation == verify.IsolationService && j.frozen()
 }
 
 // Attach comes to the terminal of a job that was started with Spec.Window. The

@@ -35,16 +35,18 @@ func (j *Job) paused(lk look) bool {
 		stands := func(m verify.Member) bool { return m.State == stopped }
 		return slices.ContainsFunc(lk.o.Group.Members, stands) && !slices.ContainsFunc(lk.o.Group.Members, runs)
 	default:
-		return id.CgroupInode != 0 && j.hierarchy() != nil && j.frozen()
+		return j.frozen()
 	}
 }
 
 // stopped is the state of a process that a signal has stopped (proc_pid_stat(5)).
 const stopped = "T"
 
-// frozen is true for a cgroup that was told to freeze. It is asked for only where
-// there is a hierarchy.
+// frozen is true for a job whose cgroup is recorded and was told to freeze.
 func (j *Job) frozen() bool {
+	if j.rec.Identity.CgroupInode == 0 || j.hierarchy() == nil {
+		return false
+	}
 	frozen, err := j.group().File("cgroup.freeze")
 	return err == nil && frozen == "1"
 }

@@ -41,7 +41,7 @@ func (u *service) thaw(ctx context.Context) {
 		_ = u.unit.Thaw(ctx) // one that is not frozen stays as it is
 		return
 	}
-	if h == nil || id.CgroupInode == 0 || !u.j.frozen() {
+	if !u.j.frozen() {
 		return
 	}
 	if u.unit.Thaw(ctx) == nil && !u.j.frozen() {

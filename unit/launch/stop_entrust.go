@@ -113,7 +113,7 @@ func (j *Job) noteEntrusted(lk look) {
 		return
 	}
 	var ended time.Time
-	by := "by the manager"
+	by := byManager
 	switch o := lk.o; {
 	case o.Isolation != verify.IsolationService:
 		by = "by the reaper"
