@@ -258,7 +258,11 @@ func TestFollow(t *testing.T) {
 		}
 		src.silent = silent
 		src.open(1000, time.Now())
-		go src.run()
+		ran := make(chan struct{})
+		go func() {
+			defer close(ran)
+			src.run()
+		}()
 		w, err := NewWatch(openDir(t, dir))
 		if err != nil {
 			t.Fatal(err)
@@ -297,6 +301,7 @@ func TestFollow(t *testing.T) {
 		}
 		w.Close()
 		rd.Close()
+		<-ran // a source says that it is closed before it closes what it reads
 		out.Close()
 		if after := descriptors(t); after > before+2 { // two directories that the test's end closes
 			t.Errorf("%d descriptors, before %d", after, before)
