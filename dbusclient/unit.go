@@ -90,6 +90,9 @@ type Reading struct {
 	// MainPID is the last main process, running or not; 0 when there was
 	// none. Only DepthAll reads it.
 	MainPID int
+	// Slice is the slice that the unit is in; empty when it is not loaded. Only
+	// DepthAll and ReadEnded read it.
+	Slice string
 	// HandoffAt is when the command was executed (systemd 256); zero when it
 	// was not, or is not known. Only DepthAll reads it.
 	HandoffAt time.Time
@@ -138,6 +141,17 @@ func (u *Unit) Identify(ctx context.Context) (Identity, error) {
 	})
 	id.InvocationID, id.MainPID, id.StartedAt = hex.EncodeToString(invocation), int(pid), wall(start)
 	return id, err
+}
+
+// Cgroup is where the unit's cgroup is, or was before it ended, below the cgroup
+// root; empty when the unit is not loaded. The error is that of the reading.
+func (u *Unit) Cgroup(ctx context.Context) (string, error) {
+	var at, slice string
+	err := u.ask(ctx, []question{{sdSvc, "ControlGroup", &at, false}, {sdSvc, "Slice", &slice, false}})
+	if at == "" && slice != "" {
+		at = u.c.UnitCgroup(slice, u.name)
+	}
+	return at, err
 }
 
 // question is a property to read, and where its value goes.
@@ -245,6 +259,7 @@ func (u *Unit) Read(ctx context.Context, depth Depth) Reading {
 	if depth == DepthAll {
 		questions = append(questions,
 			question{sdSvc, "TasksCurrent", &r.TasksCurrent, false},
+			question{sdSvc, "Slice", &r.Slice, false},
 			question{sdSvc, "ExecMainPID", &pid, false},
 			question{sdSvc, "ExecMainHandoffTimestamp", &handoff, true})
 		if u.c.env.Bridge != nil {
@@ -289,7 +304,7 @@ func (u *Unit) ReadEnded(ctx context.Context) (r Reading, ok bool) {
 	}
 	r = Reading{Told: end}
 	cpu, peak := unset, unset
-	questions := []question{{sdSvc, "CPUUsageNSec", &cpu, true}}
+	questions := []question{{sdSvc, "CPUUsageNSec", &cpu, true}, {sdSvc, "Slice", &r.Slice, false}}
 	r.ManagerVersion = u.c.Version()
 	if r.ManagerVersion >= versionMemoryPeak {
 		questions = append(questions, question{sdSvc, "MemoryPeak", &peak, true})

@@ -230,6 +230,11 @@ type Recorded struct {
 	// MemoryPeak, in bytes, and TasksPeak are the most that the unit had; nil is
 	// not known. They prove nothing.
 	MemoryPeak, TasksPeak *uint64
+	// Cgroup is the unit's cgroup below the cgroup root as the recorder saw it, who
+	// ran in it, and CgroupInode the inode number of its directory; empty and 0 where
+	// it saw none.
+	Cgroup      string
+	CgroupInode uint64
 	// At is when the recorder ran.
 	At time.Time
 	// Source names who else handed it over, such as the manager's own signal;

@@ -82,7 +82,7 @@ func (g *Group) read(members func() []verify.Member) verify.Cgroup {
 	case inode:
 	case 0:
 		// The job ended before its inode could be seen. What stands here now
-		// may be another's; its absence would still be proof.
+		// may be another's.
 		c.State, c.Err = verify.CgroupUnavailable, fmt.Sprintf("the inode of %s was not recorded", g.Path)
 		return c
 	default:

@@ -34,7 +34,7 @@ func Enter(args []string) (status int, entered bool, err error) {
 		return 0, true, nil
 	case RecordVerb:
 		keeper.ReadCaller() // the mask it is started with is the job's
-		if err := store.RecordExit(arg, os.Getenv, OwnerGone, ownPeaks(), time.Now()); err != nil {
+		if err := store.RecordExit(arg, os.Getenv, OwnerGone, ownUnit(), time.Now()); err != nil {
 			return 1, true, err
 		}
 		return 0, true, nil

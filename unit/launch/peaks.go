@@ -1,25 +1,28 @@
 package launch
 
 import (
+	"strings"
+
 	"github.com/unitward/unitward/fallback/cgroup"
-	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/store"
 	"github.com/unitward/unitward/verify"
 )
 
-// ownPeaks is the most that the cgroup of this process has had: of its unit, as
-// who is in it can still tell at the end.
-func ownPeaks() unit.Usage {
-	var used unit.Usage
+// ownUnit is what this process sees of the unit that it runs in.
+func ownUnit() store.Seen {
 	h, err := cgroup.FindHierarchy()
 	if err != nil {
-		return used
+		return store.Seen{}
 	}
-	g, err := h.Lookup(ownCgroup())
+	// Where a unit's cgroup is delegated, what the manager itself runs for it is in
+	// a cgroup below (systemd 247, exec_invoke()).
+	g, err := h.Lookup(strings.TrimSuffix(ownCgroup(), "/.control"))
 	if err != nil {
-		return used
+		return store.Seen{}
 	}
-	used.MemoryPeak, used.TasksPeak = g.Peaks()
-	return used
+	seen := store.Seen{Cgroup: g.Path, CgroupInode: g.Inode}
+	seen.Used.MemoryPeak, seen.Used.TasksPeak = g.Peaks()
+	return seen
 }
 
 // addPeaks completes what is known of a job's use by its recorder's word, and by

@@ -1,8 +1,12 @@
 package launch
 
 import (
+	"fmt"
+	"path"
 	"strconv"
 
+	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/fallback/cgroup"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -38,11 +42,48 @@ func (j *Job) recorded(o *verify.Observation) {
 	}
 	// A record that cannot be believed is no evidence.
 	o.Recorded, _ = j.entry.Recorded()
-	if o.Recorded != nil && j.rec.Identity.InvocationID == "" {
-		// The unit ended before its identity could be read. Its recorder,
-		// which is ours and was told of this directory by this start alone,
-		// knows it.
-		j.rec.Identity.InvocationID = o.Recorded.InvocationID
-		o.InvocationID = o.Recorded.InvocationID
+	r, id := o.Recorded, &j.rec.Identity
+	if r == nil {
+		return
 	}
+	// Where the unit ended before its identity could be read, its recorder, which
+	// is ours and was told of this directory by this start alone, knows it.
+	if id.InvocationID == "" {
+		id.InvocationID, o.InvocationID = r.InvocationID, r.InvocationID
+	}
+	// In a cgroup namespace it sees another path.
+	if id.CgroupInode == 0 && r.InvocationID == id.InvocationID && path.Base(r.Cgroup) == id.Unit {
+		id.Cgroup, id.CgroupInode = r.Cgroup, r.CgroupInode
+	}
+}
+
+// placed is true when it is known that the unit's cgroup is, or was, the recorded
+// one: it was seen there, or the manager says so. What is recorded before the start
+// is where it is to be, and a drop-in can put it elsewhere.
+func (u *service) placed(r dbusclient.Reading) bool {
+	id := &u.j.rec.Identity
+	switch {
+	case id.CgroupInode != 0:
+		return true
+	case r.InvocationID == "" || r.InvocationID != id.InvocationID:
+		return false
+	case r.ControlGroup != "":
+		id.Cgroup = r.ControlGroup
+	case r.Slice != "":
+		id.Cgroup = u.client.UnitCgroup(r.Slice, id.Unit)
+	default:
+		return false
+	}
+	return true
+}
+
+// readCgroup looks into the unit's cgroup. That nothing is where the unit need not
+// have been is no proof that it has ended.
+func (u *service) readCgroup(h *cgroup.Hierarchy, placed bool) verify.Cgroup {
+	id := u.j.rec.Identity
+	c := h.Recorded(id.Cgroup, id.CgroupInode).Read()
+	if c.State == verify.CgroupGone && !placed {
+		c.State, c.Err = verify.CgroupUnavailable, fmt.Sprintf("nobody has seen the unit in %s", id.Cgroup)
+	}
+	return c
 }

@@ -79,12 +79,12 @@ func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look)
 	o.Unit.Err, lk.absent = u.unreached, u.absent
 	// The unit first, then the recorder, then the cgroup: a recorder or a
 	// member that an earlier answer missed is still there to be seen.
-	h, id := u.j.hierarchy(), rec.Identity
-	if h == nil {
-		depth = dbusclient.DepthAll // the manager is the only witness
-	}
+	h := u.j.hierarchy()
 	if depth == dbusclient.DepthVerdict && u.seenEnded(ctx, h, lk) {
 		return
+	}
+	if h == nil || rec.Identity.CgroupInode == 0 {
+		depth = dbusclient.DepthAll // only the manager knows, of the tree or of its place
 	}
 	if u.unit != nil {
 		lk.reading = u.unit.Read(ctx, depth)
@@ -102,9 +102,9 @@ func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look)
 			}
 		}
 	}
-	if h != nil && id.Cgroup != "" {
-		o.Cgroup = h.Recorded(id.Cgroup, id.CgroupInode).Read()
-		lk.addPeaks(h.Recorded(id.Cgroup, id.CgroupInode))
+	if placed := u.placed(lk.reading); h != nil && rec.Identity.Cgroup != "" {
+		o.Cgroup = u.readCgroup(h, placed)
+		lk.addPeaks(u.j.group())
 	}
 }
 
@@ -113,14 +113,14 @@ func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look)
 // asked for what it has just told, which would take a tenth of a short job.
 func (u *service) seenEnded(ctx context.Context, h *cgroup.Hierarchy, lk *look) bool {
 	id := u.j.rec.Identity
-	if u.unit == nil || !u.unit.Ended() || u.j.rec.Recorder || id.InvocationID == "" || id.Cgroup == "" {
+	if h == nil || u.unit == nil || !u.unit.Ended() || u.j.rec.Recorder || id.InvocationID == "" || id.Cgroup == "" {
 		return false
 	}
 	r, ok := u.unit.ReadEnded(ctx)
 	if !ok || r.InvocationID != id.InvocationID {
 		return false
 	}
-	switch left := h.Recorded(id.Cgroup, id.CgroupInode).Read(); left.State {
+	switch left := u.readCgroup(h, u.placed(r)); left.State {
 	case verify.CgroupGone, verify.CgroupEmpty:
 		lk.o.Cgroup = left
 	default:

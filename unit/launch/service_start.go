@@ -295,6 +295,15 @@ var (
 	errEndedUnseen = errors.New("it was, and the job has ended before anybody could look: its outcome is unknown")
 )
 
+// locate sees which directory the unit's cgroup is, while it is there.
+func (u *service) locate(id *unit.Identity) {
+	if h := u.j.hierarchy(); h != nil && id.Cgroup != "" {
+		if g, err := h.Lookup(id.Cgroup); err == nil {
+			id.CgroupInode = g.Inode
+		}
+	}
+}
+
 // identify records who the job turned out to be.
 func (u *service) identify(ctx context.Context, s *unit.Spec) error {
 	r, err := u.unit.Identify(ctx)
@@ -303,12 +312,15 @@ func (u *service) identify(ctx context.Context, s *unit.Spec) error {
 	}
 	id := u.j.rec.Identity
 	id.InvocationID, id.PID = r.InvocationID, r.MainPID
+	over := u.fresh && s.Lifetime == unit.LifetimeCall && u.unit.Ended()
 	if r.ControlGroup != "" {
 		id.Cgroup = r.ControlGroup
 	}
-	if h := u.j.hierarchy(); h != nil && id.Cgroup != "" {
-		if g, err := h.Lookup(id.Cgroup); err == nil {
-			id.CgroupInode = g.Inode
+	u.locate(&id)
+	if id.CgroupInode == 0 && (!over || len(s.Limits) > 0) {
+		if at, err := u.unit.Cgroup(ctx); err == nil && at != "" {
+			id.Cgroup = at
+			u.locate(&id)
 		}
 	}
 	if u.command.PID != 0 {
@@ -325,8 +337,8 @@ func (u *service) identify(ctx context.Context, s *unit.Spec) error {
 		rec.Identity, rec.StartedAt, rec.Limits = id, &started, limits
 	}
 	complete(u.j.rec)
-	if u.fresh && s.Lifetime == unit.LifetimeCall && u.unit.Ended() {
-		return nil // it has ended: what is written next is its end
+	if over {
+		return nil // what is written next is its end
 	}
 	if err := u.j.note(complete); err != nil {
 		// It runs, and what was written before the start leads to it: its unit

@@ -226,7 +226,7 @@ func (t *tended) note(e keeper.Exit, reason string, getenv func(string) string) 
 		said["EXIT_CODE"], said["EXIT_STATUS"] = exitWords(e.Status)
 	}
 	// Should it fail, the reaper's own record and systemd still know.
-	_ = t.entry.RecordExit(func(name string) string { return said[name] }, OwnerGone, ownPeaks(), e.At)
+	_ = t.entry.RecordExit(func(name string) string { return said[name] }, OwnerGone, ownUnit(), e.At)
 }
 
 // exitWords are $EXIT_CODE and $EXIT_STATUS (systemd.exec(5)).

@@ -28,14 +28,25 @@ type exitRecord struct {
 	OwnerGone     bool      `json:"owner_gone,omitempty"`
 	MemoryPeak    *uint64   `json:"memory_peak,omitempty"`
 	TasksPeak     *uint64   `json:"tasks_peak,omitempty"`
+	Cgroup        string    `json:"cgroup,omitempty"`
+	CgroupInode   uint64    `json:"cgroup_inode,omitempty"`
 	At            time.Time `json:"at"`
+}
+
+// Seen is what a recorder, which runs in the unit, sees of it.
+type Seen struct {
+	// Used is what the unit used, as far as that is known.
+	Used unit.Usage
+	// Cgroup is the unit's cgroup below the cgroup root, and CgroupInode the inode
+	// number of that directory; empty and 0 where it cannot be seen.
+	Cgroup      string
+	CgroupInode uint64
 }
 
 // RecordExit writes down the exit that systemd hands to ExecStopPost= in the
 // environment (systemd.exec(5): $EXIT_CODE, $EXIT_STATUS, $SERVICE_RESULT,
 // $INVOCATION_ID), in the job directory dir. gone tells whether the owner
-// of a job of lifetime owner has ended. used is what the
-// unit used, as far as that is known.
+// of a job of lifetime owner has ended.
 //
 // The recorder is found by its path when the job ends. After an upgrade that is
 // another version than the one that started the job, and that one may still
@@ -53,7 +64,7 @@ type exitRecord struct {
 // A recorder does without the record: an exit counts also where that cannot be
 // read. Where who tended the job has written down how it ended, that stands:
 // systemd speaks of who tended.
-func RecordExit(dir string, getenv func(string) string, gone func(*unit.Record) bool, used unit.Usage, now time.Time) error {
+func RecordExit(dir string, getenv func(string) string, gone func(*unit.Record) bool, seen Seen, now time.Time) error {
 	e, err := OpenEntry(dir)
 	if err != nil {
 		return err
@@ -62,11 +73,11 @@ func RecordExit(dir string, getenv func(string) string, gone func(*unit.Record) 
 	if r, err := e.Recorded(); err == nil && r != nil && r.InvocationID == getenv("INVOCATION_ID") {
 		return nil
 	}
-	return e.RecordExit(getenv, gone, used, now)
+	return e.RecordExit(getenv, gone, seen, now)
 }
 
 // RecordExit is the function of that name for an entry that is open.
-func (e *Entry) RecordExit(getenv func(string) string, gone func(*unit.Record) bool, used unit.Usage, at time.Time) error {
+func (e *Entry) RecordExit(getenv func(string) string, gone func(*unit.Record) bool, seen Seen, at time.Time) error {
 	ownerGone := false
 	if rec, err := e.Record(); err == nil && rec.Lifetime == unit.LifetimeOwner { // else the exit counts all the same
 		ownerGone = gone(rec)
@@ -74,7 +85,8 @@ func (e *Entry) RecordExit(getenv func(string) string, gone func(*unit.Record) b
 	return e.write(exitFile, &exitRecord{
 		Schema: exitSchema, InvocationID: getenv("INVOCATION_ID"), ExitCode: getenv("EXIT_CODE"),
 		ExitStatus: getenv("EXIT_STATUS"), ServiceResult: getenv("SERVICE_RESULT"), OwnerGone: ownerGone, At: at,
-		MemoryPeak: used.MemoryPeak, TasksPeak: used.TasksPeak,
+		MemoryPeak: seen.Used.MemoryPeak, TasksPeak: seen.Used.TasksPeak,
+		Cgroup: seen.Cgroup, CgroupInode: seen.CgroupInode,
 	}, true)
 }
 
@@ -111,6 +123,7 @@ func (e *Entry) Recorded() (*verify.Recorded, error) {
 		InvocationID: x.InvocationID, ExitCode: x.ExitCode, ExitStatus: x.ExitStatus,
 		ServiceResult: x.ServiceResult, OwnerGone: x.OwnerGone, At: x.At,
 		MemoryPeak: x.MemoryPeak, TasksPeak: x.TasksPeak,
+		Cgroup: x.Cgroup, CgroupInode: x.CgroupInode,
 	}, nil
 }
 

@@ -29,7 +29,7 @@ func TestRecordExitKnowsTheOwner(t *testing.T) {
 		if _, err := e.Update(false, func(r *unit.Record) { r.Lifetime, r.OwnerProcess.PID = c.lifetime, c.owner }); err != nil {
 			t.Fatal(err)
 		}
-		if err := RecordExit(e.Dir(), func(string) string { return "x" }, ended, unit.Usage{}, time.Now()); err != nil {
+		if err := RecordExit(e.Dir(), func(string) string { return "x" }, ended, Seen{}, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if x, err := e.Recorded(); err != nil || x.OwnerGone != c.want {
@@ -47,7 +47,7 @@ func TestRecordExit(t *testing.T) {
 	env := map[string]string{"INVOCATION_ID": "abc", "EXIT_CODE": "killed", "EXIT_STATUS": "TERM", "SERVICE_RESULT": "success"}
 	at := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
 	memory, tasks := uint64(1<<40), uint64(7)
-	if err := RecordExit(e.Dir(), func(k string) string { return env[k] }, ended, unit.Usage{MemoryPeak: &memory, TasksPeak: &tasks}, at); err != nil {
+	if err := RecordExit(e.Dir(), func(k string) string { return env[k] }, ended, Seen{Used: unit.Usage{MemoryPeak: &memory, TasksPeak: &tasks}, Cgroup: "/a.slice/b.service", CgroupInode: 7}, at); err != nil {
 		t.Fatal(err)
 	}
 	x, err := e.Recorded()
@@ -61,18 +61,18 @@ func TestRecordExit(t *testing.T) {
 	// start.
 	env["EXIT_STATUS"] = "KILL"
 	for invocation, want := range map[string]string{"abc": "TERM", "abd": "KILL"} {
-		if err := e.RecordExit(func(k string) string { return map[string]string{"INVOCATION_ID": "abc", "EXIT_STATUS": "TERM"}[k] }, ended, unit.Usage{}, at); err != nil {
+		if err := e.RecordExit(func(k string) string { return map[string]string{"INVOCATION_ID": "abc", "EXIT_STATUS": "TERM"}[k] }, ended, Seen{}, at); err != nil {
 			t.Fatal(err)
 		}
 		env["INVOCATION_ID"] = invocation
-		if err := RecordExit(e.Dir(), func(k string) string { return env[k] }, ended, unit.Usage{}, at); err != nil {
+		if err := RecordExit(e.Dir(), func(k string) string { return env[k] }, ended, Seen{}, at); err != nil {
 			t.Fatal(err)
 		}
 		if x, err := e.Recorded(); err != nil || x.ExitStatus != want {
 			t.Errorf("%s: %+v, %v; want %s", invocation, x, err, want)
 		}
 	}
-	if err := RecordExit(e.Dir()+"-gone", os.Getenv, ended, unit.Usage{}, at); err == nil {
+	if err := RecordExit(e.Dir()+"-gone", os.Getenv, ended, Seen{}, at); err == nil {
 		t.Error("RecordExit of a job that is gone")
 	}
 	if _, err := os.Stat(e.Dir() + "-gone"); !errors.Is(err, fs.ErrNotExist) {

@@ -46,7 +46,7 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := map[string]string{"INVOCATION_ID": "i0", "EXIT_CODE": "exited", "EXIT_STATUS": "8", "SERVICE_RESULT": "exit-code"}
-	if err := RecordExit(e.Dir(), func(k string) string { return env[k] }, ended, unit.Usage{}, time.Now()); err != nil {
+	if err := RecordExit(e.Dir(), func(k string) string { return env[k] }, ended, Seen{}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	// The older version's reader knows these fields, under these names.
