@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -68,7 +69,9 @@ func (s *signals) starting(ctx context.Context, cancel context.CancelFunc) {
 			select {
 			case n := <-s.c:
 				if n == unix.SIGWINCH || n == unix.SIGCONT || n == unix.SIGTSTP {
-					s.early = append(s.early, n)
+					if !slices.Contains(s.early, n) {
+						s.early = append(s.early, n)
+					}
 					continue // they end nothing
 				}
 				s.aborted, _ = n.(unix.Signal)
@@ -86,6 +89,16 @@ func (s *signals) first() int {
 	return int(s.aborted)
 }
 
+// pending are the signals that came while the job was being started. They are not
+// put back into the channel: it may be full of what came after them.
+func (s *signals) pending() []os.Signal {
+	var all []os.Signal
+	if n := s.first(); n != 0 {
+		all = append(all, unix.Signal(n))
+	}
+	return append(all, s.early...)
+}
+
 // attend waits for the job and forwards to it what comes, as a terminal and
 // an init would: INT and QUIT, which a terminal sends to a whole group, to all
 // of the job, the others to its main process. What the job makes of it decides
@@ -97,11 +110,14 @@ func (s *signals) attend(j *launch.Job, spec *unit.Spec, tty *console) (unit.Rep
 	if spec.Leftovers == unit.LeftoversKeep {
 		fact = launch.FactExit
 	}
-	if n := s.first(); n != 0 {
-		s.c <- unix.Signal(n) // it came while the job was being started
-	}
-	for _, n := range s.early[:min(len(s.early), cap(s.c)/2)] {
-		s.c <- n
+	pending := s.pending()
+	next := func() <-chan os.Signal {
+		if len(pending) == 0 {
+			return s.c
+		}
+		c := make(chan os.Signal, 1)
+		c <- pending[0]
+		return c
 	}
 	var ctx context.Context
 	var cancel context.CancelFunc
@@ -156,7 +172,8 @@ func (s *signals) attend(j *launch.Job, spec *unit.Spec, tty *console) (unit.Rep
 			interrupt()
 		case r := <-ended:
 			return r.rep, r.err
-		case n := <-s.c:
+		case n := <-next():
+			pending = pending[min(1, len(pending)):]
 			num, _ := n.(unix.Signal)
 			if num == unix.SIGINT && !s.unseen {
 				interrupts++

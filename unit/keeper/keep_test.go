@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -340,4 +341,21 @@ func seeds(t *testing.T, n int) []uint64 {
 		out[i] = first + uint64(i)
 	}
 	return out
+}
+
+// A keeper that says nothing does not hold up whoever waits for its answer.
+func TestSpawnedKeeperIsSilent(t *testing.T) {
+	control, p, err := Spawn("/bin/sleep", []string{"sleep", "100"}, [3]*os.File{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer control.Close()
+	defer func() { _, _ = p.Wait() }()
+	defer func() { _ = p.Kill() }()
+	if err := control.SetDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := control.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("it reads %d bytes, %v", n, err)
+	}
 }

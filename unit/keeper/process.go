@@ -2,10 +2,14 @@ package keeper
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // StartTime is when a process started, in clock ticks since boot (field 22 of
@@ -13,6 +17,9 @@ import (
 // same number. The error is fs.ErrNotExist when the process is gone.
 func StartTime(pid int) (uint64, error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if errors.Is(err, unix.ESRCH) { // it went between the open and the read
+		err = fs.ErrNotExist
+	}
 	if err != nil {
 		return 0, fmt.Errorf("cannot identify process %d: %w", pid, err)
 	}

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"syscall"
 
@@ -16,13 +17,18 @@ const ControlFD = 3
 // standard streams, where nil is /dev/null. It returns our end of a stream
 // socket, of which the other is the process's ControlFD, and the process,
 // which is a child that somebody has to wait for.
-func Spawn(program string, argv []string, stdio [3]*os.File) (*os.File, *os.Process, error) {
+func Spawn(program string, argv []string, stdio [3]*os.File) (net.Conn, *os.Process, error) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot make the keeper's socket: %w", err)
 	}
-	ours, theirs := os.NewFile(uintptr(ends[0]), "keeper"), os.NewFile(uintptr(ends[1]), "keeper")
+	end, theirs := os.NewFile(uintptr(ends[0]), "keeper"), os.NewFile(uintptr(ends[1]), "keeper")
 	defer theirs.Close()
+	ours, err := net.FileConn(end) // of which deadlines hold
+	end.Close()
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot make the keeper's socket: %w", err)
+	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		ours.Close()

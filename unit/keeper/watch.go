@@ -1,7 +1,9 @@
 package keeper
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -11,7 +13,8 @@ import (
 
 // Watch watches a recorded process, which need not be a child of ours. ended
 // is closed when it has ended, or by stop, which is to be called in any case.
-// It fails with unix.ESRCH when the process is gone.
+// It fails with unix.ESRCH when the process is gone; any other error says nothing of
+// it.
 func Watch(p unit.Process) (ended <-chan struct{}, stop func(), err error) {
 	f, err := Open(p)
 	if err != nil {
@@ -37,7 +40,7 @@ func Watch(p unit.Process) (ended <-chan struct{}, stop func(), err error) {
 
 // Open opens a pidfd on a recorded process and makes sure that it is that one
 // and no later one of its number. It fails with unix.ESRCH when the process is
-// gone. The caller closes the file.
+// gone; any other error says nothing of it. The caller closes the file.
 func Open(p unit.Process) (*os.File, error) {
 	if p.PID <= 0 {
 		return nil, fmt.Errorf("cannot open process %d: %w", p.PID, unix.ESRCH)
@@ -49,9 +52,13 @@ func Open(p unit.Process) (*os.File, error) {
 	// Set afterwards, as Linux knows PIDFD_NONBLOCK since 5.10 only.
 	_ = unix.SetNonblock(fd, true)
 	f := os.NewFile(uintptr(fd), "pidfd")
-	if started, err := StartTime(p.PID); err != nil || started != p.StartTime {
+	started, err := StartTime(p.PID)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && started != p.StartTime {
+		err = unix.ESRCH
+	}
+	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("cannot open process %d: %w", p.PID, unix.ESRCH)
+		return nil, fmt.Errorf("cannot open process %d: %w", p.PID, err)
 	}
 	return f, nil
 }

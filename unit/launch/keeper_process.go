@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -17,7 +18,7 @@ import (
 	"github.com/unitward/unitward/unit/keeper"
 )
 
-// KeepVerb makes this program the keeper of a job: see Launcher.RunKeeper.
+// KeepVerb makes this program the keeper of a job: see RunKeeper.
 const KeepVerb = "_keep"
 
 const (
@@ -63,7 +64,7 @@ type answer struct {
 var managerVariables = [...]string{"DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"}
 
 // spawnKeeper starts the job by a keeper that stays when this process goes.
-func (j *Job) spawnKeeper(ctx context.Context, s *unit.Spec, stdio Stdio) error {
+func (j *Job) spawnKeeper(s *unit.Spec, stdio Stdio) error {
 	o := order{Name: j.rec.Name, Rung: j.rec.Identity.Isolation, Spec: *s, Getenv: map[string]string{},
 		Command: raw(s.Command), Env: raw(s.Env), Path: []byte(s.Path), Dir: []byte(s.Dir)}
 	o.Spec.Command, o.Spec.Env, o.Spec.Path, o.Spec.Dir = nil, nil, "", ""
@@ -98,16 +99,19 @@ func (j *Job) spawnKeeper(ctx context.Context, s *unit.Spec, stdio Stdio) error 
 	}
 	defer control.Close()
 	go func() { _, _ = process.Wait() }() // it may outlive us; while we are there it leaves no zombie
-	return j.converse(ctx, control, b)
+	return j.converse(control, b)
 }
 
 // converse tells the keeper what to do and hears what came of it.
-func (j *Job) converse(_ context.Context, control *os.File, order []byte) error {
-	_ = control.SetDeadline(time.Now().Add(spawnTimeout))
-	if _, err := control.Write(order); err != nil {
-		return fmt.Errorf("cannot tell the keeper: %w", err)
+func (j *Job) converse(control net.Conn, order []byte) error {
+	err := control.SetDeadline(time.Now().Add(spawnTimeout))
+	if err == nil {
+		_, err = control.Write(order)
 	}
-	if err := unix.Shutdown(int(control.Fd()), unix.SHUT_WR); err != nil {
+	if c, ok := control.(interface{ CloseWrite() error }); ok && err == nil {
+		err = c.CloseWrite()
+	}
+	if err != nil {
 		return fmt.Errorf("cannot tell the keeper: %w", err)
 	}
 	b, err := io.ReadAll(io.LimitReader(control, maxOrder))
@@ -173,8 +177,7 @@ func texts(in [][]byte) []string {
 }
 
 // RunKeeper is the keeper of one job, from its start to its proven end. What
-// to do it reads from control, which it also answers at. getenv is consulted
-// for nothing but what the order does not say.
+// to do it reads from the descriptor keeper.ControlFD, which it also answers at.
 func RunKeeper(stateDir, self string, uid int) error {
 	control := os.NewFile(keeper.ControlFD, "keeper")
 	b, err := io.ReadAll(io.LimitReader(control, maxOrder+1))
@@ -289,11 +292,7 @@ func (j *Job) watchOwner(ctx context.Context, end func()) (stop func()) {
 	if h := j.l.hierarchy(); j.rec.OwnerUnit.Unit != "" && h != nil {
 		ended, unwatch = watchUnit(ownerGroup(h, j.rec))
 	} else {
-		var err error
-		if ended, unwatch, err = keeper.Watch(j.rec.OwnerProcess); err != nil {
-			judge() // it is gone already
-			return func() {}
-		}
+		ended, unwatch = watchProcess(j.rec.OwnerProcess)
 	}
 	go func() {
 		select {

@@ -114,7 +114,7 @@ func (j *Job) try(ctx context.Context, rung string, s *unit.Spec, io Stdio) erro
 	if s.Lifetime == unit.LifetimeCall && !outlives {
 		return j.launchKept(ctx, s, io)
 	}
-	return j.spawnKeeper(ctx, s, io)
+	return j.spawnKeeper(s, io)
 }
 
 // unfit says what a rung lacks that was asked for; empty when it has all.

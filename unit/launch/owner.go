@@ -2,9 +2,12 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/unitward/unitward/fallback/cgroup"
 	"github.com/unitward/unitward/unit"
@@ -97,20 +100,44 @@ func over(g *cgroup.Group) bool {
 	return false
 }
 
-// watchUnit is keeper.Watch for a cgroup: ended is closed when it has no process
-// left, or by stop. It is looked at once in a tick where the kernel tells nothing.
+// watchUnit is watchProcess for a cgroup: ended is closed when it has no process
+// left.
 func watchUnit(g *cgroup.Group) (ended <-chan struct{}, stop func()) {
-	done, quit := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		var changed <-chan struct{}
+	return poll(func() bool { return over(g) }, func() (<-chan struct{}, func()) {
 		if w, err := g.Watch(); err == nil {
-			defer w.Close()
-			changed = w.C
+			return w.C, w.Close
 		}
+		return nil, func() {}
+	})
+}
+
+// watchProcess closes ended when a process has ended, or by stop. Where no
+// descriptor of it is to be had it is looked for once in a tick: that says nothing
+// of the process.
+func watchProcess(p unit.Process) (ended <-chan struct{}, stop func()) {
+	ended, stop, err := keeper.Watch(p)
+	switch {
+	case errors.Is(err, unix.ESRCH):
+		gone := make(chan struct{})
+		close(gone)
+		return gone, func() {}
+	case err != nil:
+		return poll(func() bool { return Ended(p) }, func() (<-chan struct{}, func()) { return nil, func() {} })
+	}
+	return ended, stop
+}
+
+// poll closes done when over says so, or by stop. It is asked at each change that
+// the kernel tells of, and once in a tick.
+func poll(over func() bool, watch func() (changed <-chan struct{}, unwatch func())) (done <-chan struct{}, stop func()) {
+	ended, quit := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		changed, unwatch := watch()
+		defer unwatch()
 		timer := time.NewTicker(tick)
 		defer timer.Stop()
-		for !over(g) {
+		for !over() {
 			select {
 			case <-quit:
 				return
@@ -122,7 +149,7 @@ func watchUnit(g *cgroup.Group) (ended <-chan struct{}, stop func()) {
 			}
 		}
 	}()
-	return done, func() { close(quit) }
+	return ended, func() { close(quit) }
 }
 
 // guardUnit starts the guard of a service that ends with its owner's unit.
