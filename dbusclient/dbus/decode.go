@@ -54,9 +54,10 @@ func Decode(b []byte, told func(name []byte) bool) (*Message, error) {
 		return nil, err
 	}
 	if told != nil && signature == "sa{sv}as" {
-		m.Body = []any{r.text(), r.dictionary(told), nil}
+		m.Body = []any{r.text(), r.dictionary(told, 0), nil}
 	} else {
 		m.Body = r.values(signature, 0)
+		r.ends(len(b))
 	}
 	if r.bad {
 		return nil, ErrTruncated
@@ -106,6 +107,7 @@ func header(b []byte) (m *Message, signature string, body *reader, err error) {
 			r.skip(kind, 0)
 		}
 	}
+	r.ends(end)
 	r.align(8)
 	if r.bad {
 		return nil, "", nil, ErrTruncated
@@ -191,7 +193,7 @@ func (r *reader) array(t string, depth int) any {
 	case "y":
 		return bytes.Clone(r.take(int(r.u32())))
 	case "{sv}":
-		return r.dictionary(nil)
+		return r.dictionary(nil, depth)
 	}
 	end := r.elements(t[0])
 	if t == "s" {
@@ -212,17 +214,17 @@ func (r *reader) array(t string, depth int) any {
 
 // dictionary reads an a{sv}. Where told is not nil, the values of other names
 // are passed over.
-func (r *reader) dictionary(told func(name []byte) bool) map[string]Variant {
+func (r *reader) dictionary(told func(name []byte) bool, depth int) map[string]Variant {
 	all := make(map[string]Variant, 16)
 	end := r.elements('{')
 	for r.i < end && !r.bad {
 		r.align(8)
 		name := r.bytes()
 		if told != nil && !told(name) {
-			r.skip(r.signature(), 0)
+			r.skip(r.signature(), depth+1)
 			continue
 		}
-		all[string(name)] = r.variant(1)
+		all[string(name)] = r.variant(depth + 1)
 	}
 	r.ends(end)
 	return all

@@ -179,6 +179,9 @@ func validPath(p string) bool {
 }
 
 func (e *encoder) signature(s string) {
+	if len(s) > math.MaxUint8 {
+		e.why = fmt.Sprintf("a signature has %d bytes: at most 255 are allowed", len(s))
+	}
 	e.b = append(append(append(e.b, byte(len(s))), s...), 0)
 }
 

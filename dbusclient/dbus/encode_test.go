@@ -131,6 +131,8 @@ func TestEncodeRefuses(t *testing.T) {
 		"no UTF-8, deep":     {Body: []any{[]pair[dbus.Variant]{{"a", dbus.MakeVariant("\xff")}}}},
 		"nothing":            {Body: []any{nil}},
 		"an empty variant":   {Body: []any{dbus.Variant{}}},
+		"a long type":        {Body: []any{dbus.Signature(strings.Repeat("u", 256))}},
+		"a hidden field":     {Body: []any{struct{ hidden uint32 }{1}}},
 		"a channel":          {Body: []any{make(chan int)}},
 		"a channel, deep":    {Body: []any{dbus.MakeVariant([]chan int{})}},
 		"a map":              {Body: []any{map[string]string{}}},
@@ -210,6 +212,22 @@ func TestDecodeRefuses(t *testing.T) {
 		}
 		return append(b, 1)
 	}
+	// nested is an a{sv} with n others in one another.
+	nested := func(n int) []byte {
+		b := binary.LittleEndian.AppendUint32(nil, uint32(24*n))
+		b = append(b, 0, 0, 0, 0)
+		for ; n > 0; n-- {
+			b = append(b, "\x01\x00\x00\x00x\x00\x05a{sv}\x00\x00\x00\x00"...)
+			b = binary.LittleEndian.AppendUint32(b, uint32(24*(n-1)))
+			b = append(b, 0, 0, 0, 0)
+		}
+		return b
+	}
+	if m, err := dbus.Decode(with("a{sv}", nested(3)...), nil); err != nil || len(m.Body) != 1 {
+		t.Fatalf("%v, %v", m, err)
+	}
+	short := with("u", 7, 0, 0, 0)
+	binary.LittleEndian.PutUint32(short[12:], binary.LittleEndian.Uint32(short[12:])-1)
 	if m, err := dbus.Decode(with("aaay", within(3)...), nil); err != nil || fmt.Sprint(m.Body) != "[[[[1]]]]" {
 		t.Fatalf("%v, %v", m, err)
 	}
@@ -230,6 +248,9 @@ func TestDecodeRefuses(t *testing.T) {
 		"variants without an end": with("v", bytes.Repeat([]byte{1, 'v', 0}, 99)...),
 		"arrays without an end":   with(strings.Repeat("a", 99)+"y", within(99)...),
 		"a string past the end":   with("s", 9, 0, 0, 0, 'x', 0),
+		"dictionaries likewise":   with("a{sv}", nested(99)...),
+		"more than its values":    with("u", 7, 0, 0, 0, 1),
+		"a field past the header": short,
 	} {
 		if m, err := dbus.Decode(b, nil); err == nil {
 			t.Errorf("%s became %v", name, m.Body)

@@ -191,6 +191,9 @@ func appendType(b []byte, t reflect.Type) (_ []byte, err error) {
 		}
 		b = append(b, '(')
 		for i := range t.NumField() {
+			if !t.Field(i).IsExported() {
+				return b, &EncodeError{"a field of " + t.String() + " is not exported"}
+			}
 			if b, err = appendType(b, t.Field(i).Type); err != nil {
 				return b, err
 			}
