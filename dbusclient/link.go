@@ -188,19 +188,19 @@ func (l *link) sendBus(ctx context.Context, member string, args ...any) *pending
 func (l *link) sendTo(ctx context.Context, dest string, path dbus.ObjectPath, method string, args ...any) *pending {
 	p := &pending{wire: l.wire, reply: make(chan *dbus.Message, 1)}
 	p.ctx, p.cancel = context.WithTimeout(ctx, callTimeout)
-	p.serial, p.err = l.wire.call(dest, path, method, p.reply, args...)
+	p.serial, p.err = l.wire.call(p.ctx, dest, path, method, p.reply, args...)
 	return p
 }
 
 // match asks a bus for signals. Should it refuse, those who wait for them look
 // again by themselves, a little later.
 func (l *link) match(rule string) {
-	_, _ = l.wire.call(busName, busPath, busName+".AddMatch", nil, rule)
+	_, _ = l.wire.call(context.Background(), busName, busPath, busName+".AddMatch", nil, rule)
 }
 
 // tell sends a call to which no reply is wanted.
 func (l *link) tell(dest string, path dbus.ObjectPath, method string, args ...any) {
-	_, _ = l.wire.call(dest, path, method, nil, args...) // nobody would read the error
+	_, _ = l.wire.call(context.Background(), dest, path, method, nil, args...) // nobody would read the error
 	_ = l.wire.flush()
 }
 

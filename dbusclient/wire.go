@@ -39,6 +39,9 @@ type wire struct {
 	// room tells that there are fewer waits, or that the connection has ended.
 	room *sync.Cond
 	err  error
+	// broken is why nothing can be sent any more; the reader then ends the
+	// connection.
+	broken error
 }
 
 const (
@@ -185,8 +188,9 @@ func (w *wire) receive(b []byte) error {
 
 // call puts a method call into the buffer of what is to be sent and returns
 // where its reply will come; nil wants none. The error is a message that cannot
-// be encoded, or the connection's end.
-func (w *wire) call(dest string, path dbus.ObjectPath, method string, reply chan<- *dbus.Message, args ...any) (uint32, error) {
+// be encoded, the connection's end, or that of ctx when it ends while too many
+// other replies are awaited.
+func (w *wire) call(ctx context.Context, dest string, path dbus.ObjectPath, method string, reply chan<- *dbus.Message, args ...any) (uint32, error) {
 	i := strings.LastIndexByte(method, '.')
 	m := dbus.Message{
 		Kind: dbus.Call, Flags: dbus.NoAutoStart, Destination: dest, Path: path,
@@ -197,11 +201,10 @@ func (w *wire) call(dest string, path dbus.ObjectPath, method string, reply chan
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for reply != nil && len(w.waits) >= maxWaits && w.err == nil {
-		if err := w.flushLocked(); err != nil {
+	if reply != nil && len(w.waits) >= maxWaits {
+		if err := w.awaitRoom(ctx); err != nil {
 			return 0, err
 		}
-		w.room.Wait() // every reply has a place of its own, whoever awaits it
 	}
 	if w.err != nil {
 		return 0, w.err
@@ -226,12 +229,57 @@ func (w *wire) call(dest string, path dbus.ObjectPath, method string, reply chan
 	if err := w.flushLocked(); err != nil {
 		return 0, err
 	}
+	w.limitWrite()
 	n, _, err := w.conn.WriteMsgUnix(own, unix.UnixRights(fds...), nil)
+	runtime.KeepAlive(args)
 	if err == nil && n < len(own) {
 		_, err = w.conn.Write(own[n:])
 	}
-	runtime.KeepAlive(args)
+	switch {
+	case err == nil:
+	case n == 0: // the kernel did not take the descriptors
+		delete(w.waits, w.serial)
+		w.room.Signal()
+	default:
+		w.breakOff(err)
+	}
 	return w.serial, err
+}
+
+// awaitRoom waits until one more reply may be awaited: every one has a place of
+// its own, whoever awaits it.
+func (w *wire) awaitRoom(ctx context.Context) error {
+	if err := w.flushLocked(); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.room.Broadcast()
+	})
+	defer stop()
+	for len(w.waits) >= maxWaits && w.err == nil {
+		if err := ctx.Err(); err != nil {
+			w.room.Signal() // the one that woke this may have been for another
+			return err
+		}
+		w.room.Wait()
+	}
+	return nil
+}
+
+// limitWrite bounds the next write: a peer that does not read holds it up, and with
+// it whoever else uses the connection.
+func (w *wire) limitWrite() {
+	_ = w.conn.SetWriteDeadline(time.Now().Add(callTimeout)) // a closed one says so at the write
+}
+
+// breakOff gives up a connection to which a part of a message went.
+func (w *wire) breakOff(err error) {
+	if w.broken == nil {
+		w.broken = err
+	}
+	_ = w.conn.Close()
 }
 
 // flush sends what is to be sent.
@@ -245,8 +293,12 @@ func (w *wire) flushLocked() error {
 	if w.err != nil || len(w.out) == 0 {
 		return w.err
 	}
+	w.limitWrite()
 	_, err := w.conn.Write(w.out)
 	w.out = w.out[:0]
+	if err != nil {
+		w.breakOff(err)
+	}
 	return err
 }
 
@@ -265,8 +317,8 @@ func (w *wire) Close() error {
 }
 
 func (w *wire) end(err error) {
+	_ = w.conn.Close() // first, for whoever writes holds the lock
 	if end := w.passage.End; end != nil && w.ended() == nil {
-		_ = w.conn.Close()
 		if said := end(); said != nil && !errors.Is(err, errClosed) {
 			err = said
 		}
@@ -276,9 +328,11 @@ func (w *wire) end(err error) {
 	if w.err != nil {
 		return
 	}
+	if w.broken != nil {
+		err = w.broken
+	}
 	w.err, w.waits = err, map[uint32]chan<- *dbus.Message{}
 	w.room.Broadcast()
-	_ = w.conn.Close()
 	close(w.done)
 }
 

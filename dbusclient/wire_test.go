@@ -226,3 +226,56 @@ func TestWireCallGivesUp(t *testing.T) {
 		t.Errorf("%d calls are still waited for", n)
 	}
 }
+
+// Who awaits room for one more reply gives up in his own time.
+func TestWireRoomGivesUp(t *testing.T) {
+	p, err := connect(t, consents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &link{wire: p.wire}
+	for range maxWaits {
+		l.send(t.Context(), "/a", "i.f.A")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- l.send(ctx, "/a", "i.f.A").wait() }()
+	select {
+	case err := <-done:
+		if !isNoReply(err) {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		p.wire.Close() // it would wait for others' replies
+		t.Error("it did not give up")
+	}
+}
+
+// A peer that does not read holds up nobody who closes the connection.
+func TestWireCloseOfStuckWrite(t *testing.T) {
+	p, err := connect(t, consents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &link{wire: p.wire}
+	stuck := make(chan error, 1)
+	go func() { stuck <- l.send(t.Context(), "/a", "i.f.A", make([]byte, 8<<20)).wait() }()
+	for { // until it is in the write
+		if !p.wire.mu.TryLock() {
+			break
+		}
+		p.wire.mu.Unlock()
+	}
+	closed := make(chan struct{})
+	go func() { p.wire.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(5 * time.Second):
+		p.conn.Close()
+		t.Error("the connection was not closed")
+	}
+	if err := <-stuck; !isNoReply(err) {
+		t.Error(err)
+	}
+}
