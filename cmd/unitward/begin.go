@@ -79,10 +79,11 @@ func (a *app) tryBegin(b *begun, s *unit.Spec, o *jobOptions, keys *terminal.Key
 		return nil
 	}
 	var unknown *unit.UnknownOutcomeError
-	if n := b.sig.first(); n != 0 && !errors.As(err, &unknown) {
+	var lost *unit.RecordLostError
+	if n := b.sig.first(); n != 0 && !errors.As(err, &unknown) && !errors.As(err, &lost) {
 		return &abortedError{n}
 	}
-	return err
+	return err // of the first two it may have run, whatever came in between
 }
 
 // abortedError is a signal that came before the job was there.

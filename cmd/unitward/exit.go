@@ -107,8 +107,13 @@ type errorBody struct {
 }
 
 func printError(w io.Writer, err error) {
-	fmt.Fprintf(w, "unitward: %s\n", oneLine(err.Error()))
-	for _, h := range hints(err) {
+	printLines(w, err.Error(), hints(err))
+}
+
+// printLines shows an error and the ways out, a line each.
+func printLines(w io.Writer, message string, hints []string) {
+	fmt.Fprintf(w, "unitward: %s\n", oneLine(message))
+	for _, h := range hints {
 		fmt.Fprintf(w, "hint: %s\n", oneLine(h))
 	}
 }

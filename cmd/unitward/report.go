@@ -5,7 +5,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/unitward/unitward/unit"
 )
@@ -27,12 +28,15 @@ func openReport(target string) (reportSink, error) {
 		if err != nil {
 			return reportSink{}, usage("cannot use --report %s: a descriptor's number is expected after fd:", quote(target))
 		}
-		f := os.NewFile(uintptr(n), target)
-		if _, err := f.Stat(); err != nil {
+		// A copy, to be closed with the report: the number may be standard error's.
+		own, err := unix.FcntlInt(uintptr(n), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
 			return reportSink{}, usage("cannot use --report %s: the descriptor is not open", quote(target))
 		}
-		syscall.CloseOnExec(int(n))
-		return reportSink{f}, nil
+		if n > 2 {
+			unix.CloseOnExec(int(n)) // the job has no use for it
+		}
+		return reportSink{os.NewFile(uintptr(own), target)}, nil
 	}
 	f, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -188,10 +188,7 @@ func (a *app) printOwnerStop(all *ownerStop, reports []unit.Report) error {
 			a.explain(*u.Report, false)
 		}
 		if u.Error != nil {
-			fmt.Fprintf(a.Err, "unitward: %s\n", oneLine(u.Error.Message))
-			for _, h := range u.Error.Hints {
-				fmt.Fprintf(a.Err, "hint: %s\n", h)
-			}
+			printLines(a.Err, u.Error.Message, u.Error.Hints)
 		}
 	}
 	if len(left) > 0 {

@@ -209,8 +209,8 @@ func again(cmd *cobra.Command, name string, s *unit.Spec) []string {
 		if isTrigger(f.Name) {
 			return
 		}
-		if dir, err := filepath.Abs(f.Value.String()); f.Name == "state-dir" && err == nil {
-			args = append(args, "--state-dir="+dir)
+		if dir, err := filepath.Abs(f.Value.String()); (f.Name == "state-dir" || f.Name == "root-directory") && err == nil {
+			args = append(args, "--"+f.Name+"="+dir)
 			return
 		}
 		if list, ok := f.Value.(pflag.SliceValue); ok {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -48,16 +49,19 @@ func (a *app) redraw(l *launch.Launcher, rows []row, before map[string]sample) e
 	width, terminal := terminalWidth(a.Out)
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	shown := map[string]bool{}
 	fmt.Fprintln(w, "NAME\tSTATE\tAGE\tCPU\tMEMORY\tTASKS\tOUTPUT\tCOMMAND")
 	for _, r := range rows {
 		if r.bad != nil {
 			fmt.Fprintf(w, "%s\tbad record\t\t\t\t\t\t\n", r.bad.Name)
 			continue
 		}
+		shown[string(r.rep.Name)] = true
 		load := l.Load(r.rec)
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.rep.Name, r.state(), age(*r.rep), share(string(r.rep.Name), load.CPUNanoseconds, before),
 			amount(load.MemoryBytes), count(load.Tasks), ago(load.OutputAt), commandLine(r.rep.Command, 48))
 	}
+	maps.DeleteFunc(before, func(name string, _ sample) bool { return !shown[name] })
 	if err := w.Flush(); err != nil {
 		return err
 	}

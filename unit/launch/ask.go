@@ -129,7 +129,10 @@ func locateBelow(root string, s *unit.Spec, dir string, search []string) error {
 		path = defaultPath
 	}
 	for d := range strings.SplitSeq(path, ":") {
-		if s.Path = filepath.Join("/", d, command); Executable(filepath.Join(root, s.Path)) == nil {
+		if !filepath.IsAbs(d) {
+			d = filepath.Join(s.Dir, d) // an empty one is the working directory
+		}
+		if s.Path = filepath.Join(d, command); Executable(filepath.Join(root, s.Path)) == nil {
 			return nil
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/unitward/unitward/verify"
 )
 
-// Job is a job that this process has at hand. Close it. It is for one
-// goroutine at a time, but for Signal.
+// Job is a job that this process has at hand. Close it. It is for one goroutine
+// at a time, but for Forward and SeekLeft, which can be called while another waits.
 type Job struct {
 	l     *Launcher
 	rec   *unit.Record

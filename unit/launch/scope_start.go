@@ -61,13 +61,19 @@ func (p *scopePlace) start(ctx context.Context, s *unit.Spec) error {
 		Unit: id.Unit, Description: description, Slice: slice(s), PID: id.PID, PIDFD: pidfd,
 		Grace: s.Grace, Timeout: backstop(s.Timeout), KillSignal: s.KillSignal, JobMode: s.JobMode, Properties: props,
 	}
-	p.unit, err = c.StartScope(ctx, scope)
+	ask := func() {
+		if p.unit != nil {
+			p.unit.Close()
+		}
+		p.unit, err = c.StartScope(ctx, scope)
+	}
+	ask()
 	var exists *unit.UnitExistsError
 	for tries := 0; errors.As(err, &exists) && tries < unloadTries; tries++ {
 		// The last job of the name can be settled before the manager has
 		// dropped its scope.
 		time.Sleep(unloadPause)
-		p.unit, err = c.StartScope(ctx, scope)
+		ask()
 	}
 	var unknown *unit.UnknownOutcomeError
 	for tries := 0; errors.As(err, &unknown) && tries < lostTries; tries++ {
@@ -75,7 +81,7 @@ func (p *scopePlace) start(ctx context.Context, s *unit.Spec) error {
 		if errors.Is(err, errLostRequest) && tries < lostTries-1 {
 			// It can be asked for again: nothing is executed before the scope is
 			// there, and one process is in one scope.
-			p.unit, err = c.StartScope(ctx, scope)
+			ask()
 		}
 	}
 	if err != nil {

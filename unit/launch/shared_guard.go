@@ -85,10 +85,12 @@ func (g *sharedGuard) start(ctx context.Context, l *Launcher, c *dbusclient.Clie
 		PID: g.guard.PID, Grace: guardGrace, Properties: apart,
 	})
 	g.guard.Sent()
+	if u != nil {
+		defer u.Close() // also where it is not known whether it is there
+	}
 	if err != nil {
 		return err
 	}
-	defer u.Close()
 	result, err := u.ScopeStarted(ctx)
 	if err == nil && result != "done" {
 		err = fmt.Errorf("cannot start %s: its start job ended as %q", scope, result)

@@ -196,12 +196,24 @@ func Fire(file string, listening []string) (env, args []string, err error) {
 	for _, kv := range f.Env {
 		env = append(env, string(kv))
 	}
-	name := f.Name[:min(len(f.Name), unit.MaxName-9)] + "-" + random(4)
+	name := cutName(f.Name, unit.MaxName-9) + "-" + random(4)
 	args = []string{"--unit=" + name}
 	for _, a := range f.Args {
 		args = append(args, string(a))
 	}
 	return env, args, nil
+}
+
+// cutName cuts a unit's name to a length, and not within an escape.
+func cutName(name string, length int) string {
+	if len(name) <= length {
+		return name
+	}
+	name = name[:length]
+	if i := strings.LastIndexByte(name, '\\'); i >= 0 && len(name)-i < len(`\x2d`) {
+		name = name[:i]
+	}
+	return name
 }
 
 // journalOf is the command that shows a unit's log.

@@ -40,3 +40,13 @@ func FuzzTriggerID(f *testing.F) {
 		}
 	})
 }
+
+func TestCutName(t *testing.T) {
+	for _, c := range []struct{ name, want string }{
+		{"abc", "abc"}, {"abcdef", "abcde"}, {`a\x2d-b`, `a\x2d`}, {`ab\x2dc`, "ab"}, {`abcd\x2d`, "abcd"}, {`abc\x2dd`, "abc"},
+	} {
+		if got := cutName(c.name, 5); got != c.want {
+			t.Errorf("%s is cut to %s, want %s", c.name, got, c.want)
+		}
+	}
+}
