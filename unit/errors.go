@@ -56,8 +56,8 @@ func (e *UnitExistsError) Error() string {
 // Hint proposes the way out.
 func (e *UnitExistsError) Hint() []string {
 	return []string{
-		"look at it with: " + systemctl(e.Manager, e.Remote) + " status " + e.Unit,
-		"a failed one blocks its name until: " + systemctl(e.Manager, e.Remote) + " reset-failed " + e.Unit,
+		"look at it with: " + Systemctl(e.Manager, e.Remote) + " status " + e.Unit,
+		"a failed one blocks its name until: " + Systemctl(e.Manager, e.Remote) + " reset-failed " + e.Unit,
 	}
 }
 
@@ -223,7 +223,8 @@ func (e *StartError) Error() string {
 // Hint proposes the way out.
 func (e *StartError) Hint() []string { return e.Hints }
 
-func systemctl(m Manager, r Remote) string {
+// Systemctl is how systemctl is asked of units of a manager, here or elsewhere.
+func Systemctl(m Manager, r Remote) string {
 	if m == ManagerUser {
 		return "systemctl --user" + r.Options()
 	}

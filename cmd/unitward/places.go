@@ -22,7 +22,7 @@ func places(rec *unit.Record, state unit.State) []place {
 	}
 	// A settled job's unit has been given back.
 	if onManager(rec) && state != unit.StateSettled {
-		all = append(all, place{"systemd", systemctlFor(rec.Identity) + " status " + rec.Identity.Unit})
+		all = append(all, place{"systemd", unit.Systemctl(rec.Identity.Manager, rec.Identity.Remote()) + " status " + rec.Identity.Unit})
 	}
 	return all
 }
@@ -75,12 +75,4 @@ func journalctlFor(id unit.Identity) string {
 		return "journalctl --user" + option
 	}
 	return "journalctl" + option
-}
-
-func systemctlFor(id unit.Identity) string {
-	program := "systemctl"
-	if id.Manager == unit.ManagerUser {
-		program += " --user"
-	}
-	return program + id.Remote().Options()
 }

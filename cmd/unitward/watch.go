@@ -10,9 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/unit/terminal"
 )
 
 // watchEvery is the time between two looks of list --watch.
@@ -46,7 +45,7 @@ type sample struct {
 }
 
 func (a *app) redraw(l *launch.Launcher, rows []row, before map[string]sample) error {
-	width, terminal := terminalWidth(a.Out)
+	width, wide := terminalWidth(a.Out)
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	shown := map[string]bool{}
@@ -66,7 +65,7 @@ func (a *app) redraw(l *launch.Launcher, rows []row, before map[string]sample) e
 		return err
 	}
 	text := b.String()
-	if terminal {
+	if wide {
 		text = frame(text, width, os.Getenv("NO_COLOR") == "")
 	}
 	_, err := fmt.Fprint(a.Out, text)
@@ -138,14 +137,11 @@ func ago(at time.Time) string {
 // terminalWidth is the number of columns of a terminal; 0 where they are not
 // known. ok is false for what is none.
 func terminalWidth(f *os.File) (width int, ok bool) {
-	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
+	if !terminal.Is(f) {
 		return 0, false
 	}
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil {
-		return 0, true
-	}
-	return int(size.Col), true
+	size, _ := terminal.SizeOf(f)
+	return int(size.Cols), true
 }
 
 // elapsedAfter is how long a wait takes before it is worth a line.
@@ -154,7 +150,7 @@ const elapsedAfter = time.Second
 // showElapsed shows on a terminal for how long something goes on, until done
 // is called.
 func (a *app) showElapsed(what string) (done func()) {
-	if _, terminal := terminalWidth(a.Err); !terminal || a.quiet {
+	if !terminal.Is(a.Err) || a.quiet {
 		return func() {}
 	}
 	began, stop, stopped := time.Now(), make(chan struct{}), make(chan struct{})

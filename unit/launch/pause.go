@@ -3,7 +3,6 @@ package launch
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/verify"
@@ -30,13 +29,22 @@ func (j *Job) paused(lk look) bool {
 	case id.Far != nil:
 		return lk.reading.Frozen
 	case id.Isolation == verify.IsolationGroup:
-		// One in D waits for one that is stopped: see groupPlace.pause.
-		runs := func(m verify.Member) bool { return !strings.Contains("TtDZ", m.State) }
-		stands := func(m verify.Member) bool { return m.State == stopped }
-		return slices.ContainsFunc(lk.o.Group.Members, stands) && !slices.ContainsFunc(lk.o.Group.Members, runs)
+		isStopped := func(m verify.Member) bool { return m.State == stopped }
+		return slices.ContainsFunc(lk.o.Group.Members, isStopped) && !slices.ContainsFunc(lk.o.Group.Members, runs)
 	default:
 		return j.frozen()
 	}
+}
+
+// runs is true for a process that can do something, as far as is known. One in D
+// has its STOP and can do nothing before it heeds it: for one, a shell whose vforked
+// child was stopped before its exec.
+func runs(m verify.Member) bool {
+	switch m.State {
+	case stopped, "t", "D", "Z":
+		return false
+	}
+	return true
 }
 
 // stopped is the state of a process that a signal has stopped (proc_pid_stat(5)).

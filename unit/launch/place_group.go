@@ -235,9 +235,7 @@ func (p *groupPlace) pause(ctx context.Context) error {
 	for {
 		running := 0
 		for _, d := range p.descendants() {
-			// One in D has its STOP and can do nothing before it heeds it: for
-			// one, a shell whose vforked child was stopped before its exec.
-			if m, ok := describeProcess(d); ok && m.State != "T" && m.State != "t" && m.State != "D" {
+			if m, ok := describeProcess(d); ok && runs(m) {
 				running++
 				if err := d.Signal(unix.SIGSTOP); err != nil && !errors.Is(err, unix.ESRCH) {
 					return err
