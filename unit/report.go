@@ -108,7 +108,9 @@ type ExitFact struct {
 // StreamsFact is whether all writers of the job's output have closed it.
 type StreamsFact struct {
 	// State is "open" while the job runs, "held" when processes that are left
-	// may hold the output, "closed" when none is left, or none that is left does.
+	// may hold the output, "closed" when none is left, or none that is left does,
+	// and "lost" when who kept the output was killed: what came after StdoutBytes
+	// and StderrBytes is kept nowhere.
 	State        string     `json:"state"`
 	StdoutBytes  *int64     `json:"stdout_bytes"`
 	StderrBytes  *int64     `json:"stderr_bytes"`

@@ -34,8 +34,9 @@ func (a *app) logsCommand() *cobra.Command {
 		Short: "Print the captured output of a job",
 		Long: "logs prints what a job wrote: its standard output to standard output, then its\n" +
 			"standard error to standard error. What was dropped, because there was more than\n" +
-			"--output-max, is said where it is missing. A cursor names a place; with --cursor\n" +
-			"a later logs goes on from there.",
+			"--output-max, is said where it is missing, and so is that who kept the output was\n" +
+			"killed, at its end. A cursor names a place; with --cursor a later logs goes on\n" +
+			"from there.",
 		Args:              oneName,
 		ValidArgsFunction: a.completeNames,
 	}
@@ -99,7 +100,7 @@ func (a *app) logs(arg string, o *logsOptions) error {
 		err = v.past()
 	}
 	if err == nil {
-		err = v.finish(o.showCursor)
+		err = v.finish(j, o.showCursor)
 	}
 	switch {
 	case errors.Is(err, syscall.EPIPE):

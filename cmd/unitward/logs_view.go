@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/unitward/unitward/unit/capture"
+	"github.com/unitward/unitward/unit/launch"
 )
 
 // logView prints the output of a job.
@@ -49,6 +50,9 @@ type logEnd struct {
 	Cursor string `json:"cursor"`
 	// Closed is true when nothing will come after the cursor.
 	Closed bool `json:"closed"`
+	// Lost is true when who kept the output was killed: what was written after the
+	// cursor is kept nowhere.
+	Lost bool `json:"lost,omitempty"`
 }
 
 func (v *logView) close() {
@@ -231,15 +235,21 @@ func whole(b []byte, lines bool) int {
 	return len(b)
 }
 
-// finish prints the place that was reached.
-func (v *logView) finish(show bool) error {
+// finish prints the place that was reached, and that no more can be.
+func (v *logView) finish(j *launch.Job, show bool) error {
 	closed := true
 	for _, s := range v.streams {
 		v.cursor = v.cursor.With(s.name, s.off)
 		closed = closed && s.closed
 	}
+	lost := !closed && j.OutputLost()
 	if v.a.json {
-		return printJSON(v.a.Out, logEnd{v.cursor.String(), closed})
+		return printJSON(v.a.Out, logEnd{v.cursor.String(), closed, lost})
+	}
+	if lost {
+		if _, err := fmt.Fprintln(v.a.Err, "unitward: who kept the output was killed: what came after this is lost"); err != nil {
+			return err
+		}
 	}
 	if show {
 		_, err := fmt.Fprintf(v.a.Err, "cursor: %s\n", v.cursor)

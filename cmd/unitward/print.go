@@ -130,6 +130,9 @@ func printReport(w io.Writer, r unit.Report, foreign string, more []place, separ
 	} else {
 		line("tree", "%s%s", r.Tree.Source, memberList(r.Tree.Members))
 	}
+	if s := r.Streams; s.State == "lost" && s.StdoutBytes != nil && s.StderrBytes != nil {
+		line("output", "lost after %d bytes of stdout and %d of stderr: who kept it was killed", *s.StdoutBytes, *s.StderrBytes)
+	}
 	b.WriteString(leftLines(fmt.Sprintf("%10s  ", "left"), r))
 	for _, l := range r.Limits {
 		held := "not applied"

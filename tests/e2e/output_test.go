@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/launch"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -56,11 +58,14 @@ func (w *ward) onDisk(name string) (sum int64) {
 }
 
 // Case 22: everything of unitward but who stays with the job is killed: the job
-// goes on, and so does its output. Where its keeper is outside of the unit and
-// is killed too, nobody reads what the job writes: it ends by that, which is
-// said.
+// goes on, and so does its output. Where its keeper is outside of the unit and is
+// killed too, the job goes on, and what is lost of its output is said: all after so
+// many bytes. Where its reaper is killed as well nobody reads what it writes, and it
+// ends by that; its exit is lost, but for one that writes elsewhere nothing changes.
 func TestOutputGoesOn(t *testing.T) {
 	in(t, all, func(t *testing.T, w *ward) {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "file")
 		w.want(0, "start", "-u", "talks", "--output", "capture", "--", "sh", "-c", "while :; do echo x; sleep .05; done")
 		follower, waiter := w.begin(w.cmd("logs", "-f", "talks")), w.waiting("talks")
 		if !eventually(func() bool { return w.lines("talks") > 2 && len(follower.said()) > 2 }) {
@@ -100,12 +105,63 @@ func TestOutputGoesOn(t *testing.T) {
 			w.report("status", "talks").has("confirmed=true", "reason=cancelled")
 			return
 		}
-		if err := syscall.Kill(rec.Keeper.PID, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		w.want(141, "wait", "--timeout", "15s", "talks")
-		w.report("status", "talks").has("confirmed=true", "reason=signaled", "exit.signal=PIPE")
+		w.want(0, "stop", "talks")
+		w.silenced(dir)
+		w.bereft("bereft-null", "null", file, "while :; do echo x; echo x >>"+file+"; sleep .05; done")
+		w.bereft("bereft-file", "capture", file, "while :; do echo x >>"+file+"; sleep .05; done")
 	})
+}
+
+// silenced kills the keeper of a job that writes more than a pipe takes.
+func (w *ward) silenced(dir string) {
+	w.t.Helper()
+	up, leave := filepath.Join(dir, "up"), filepath.Join(dir, "leave")
+	w.want(0, "start", "-u", "silenced", "--output", "capture", "--", "sh", "-c",
+		"echo first; touch "+up+"; while ! [ -e "+leave+" ]; do sleep .02; done; head -c 300000 /dev/zero; head -c 300000 /dev/zero >&2; exit 6")
+	exists(w.t, up)
+	if !eventually(func() bool { return w.report("status", "silenced").get("streams.stdout_bytes") == "6" }) {
+		w.t.Fatal("its output is not kept")
+	}
+	w.kill(w.recordOf("silenced").Keeper)
+	w.report("status", "silenced").has("state=running", "streams.state=lost", "streams.stdout_bytes=6", "streams.stderr_bytes=0")
+	touch(w.t, leave)
+	w.want(6, "wait", "--timeout", "15s", "silenced")
+	w.report("status", "silenced").has("confirmed=true", "exit.code=6", "streams.state=lost", "streams.stdout_bytes=6", "streams.stderr_bytes=0")
+	if a := w.want(0, "status", "silenced"); !strings.Contains(a.out, "lost after 6 bytes of stdout and 0 of stderr") {
+		w.t.Errorf("want what is lost of %s", a)
+	}
+	if a := w.want(0, "logs", "silenced"); a.out != "first\n" || !strings.Contains(a.err, "what came after this is lost") {
+		w.t.Errorf("want what is lost of %s", a)
+	}
+}
+
+// bereft kills keeper and reaper of a job whose writing is seen in a file.
+func (w *ward) bereft(name, output, file, script string) {
+	w.t.Helper()
+	w.want(0, "start", "-u", name, "--output", output, "--", "sh", "-c", script)
+	exists(w.t, file)
+	rec := w.recordOf(name)
+	w.kill(rec.Keeper)
+	w.kill(rec.Reaper)
+	before := lineCount(w.t, file)
+	if !eventually(func() bool { return lineCount(w.t, file) > before+2 }) {
+		w.t.Errorf("%s does not go on", name)
+	}
+	w.report("status", name).has("state=unknown", "exit.known=false", "tree.empty=false")
+	w.want(123, "stop", "--grace", "1s", name)
+	w.report("verify", name).has("exit.known=false", "confirmed=false")
+	os.Remove(file)
+}
+
+// kill is SIGKILL to a recorded process, and waits until that has ended.
+func (w *ward) kill(p unit.Process) {
+	w.t.Helper()
+	if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil {
+		w.t.Fatal(err)
+	}
+	if !eventually(func() bool { return launch.Ended(p) }) {
+		w.t.Fatalf("process %d does not end", p.PID)
+	}
 }
 
 func parentOf(pid int) (int, error) {

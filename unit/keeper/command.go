@@ -32,6 +32,11 @@ type Command struct {
 	Credential *Credential
 	// Stdin, Stdout and Stderr are the standard streams; nil is /dev/null.
 	Stdin, Stdout, Stderr *os.File
+	// ReadOut and ReadErr are the ends to read from of the pipes that Stdout and
+	// Stderr are: once this process is gone, or Reaper.Drain was called, the reaper
+	// reads and drops what comes there, as its writers would else be ended by
+	// SIGPIPE. nil are no such pipes.
+	ReadOut, ReadErr *os.File
 	// Terminal makes Stdin, which must be a terminal of nobody else's session,
 	// the main process's controlling one.
 	Terminal bool

@@ -289,6 +289,29 @@ func TestKeeperKilledFinishes(t *testing.T) {
 	}
 }
 
+// Output that nobody keeps any more is read all the same, once that is said.
+func TestReaperDrains(t *testing.T) {
+	s := subreaper(t)
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := shell("head -c 300000 /dev/zero && exit 4") // more than a pipe holds
+	c.Stdout, c.ReadOut = in, out
+	r := started(t, s, c)
+	in.Close()
+	out.Close()
+	select {
+	case <-r.Exited():
+		t.Errorf("it does not wait for its reader: %+v", r.Exit())
+	case <-time.After(50 * time.Millisecond):
+	}
+	r.Drain()
+	if e := ended(t, r); e.Status.ExitStatus() != 4 {
+		t.Errorf("the exit is %+v", e)
+	}
+}
+
 // What a keeper has said counts, also when it is killed right after.
 func TestKeeperKilledAfterEnd(t *testing.T) {
 	for range 30 {

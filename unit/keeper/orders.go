@@ -31,6 +31,10 @@ const (
 	slotKeeperProcs
 	slotRecord
 	slotHolder
+	// slotReadOut and slotReadErr are the ends to read from of the main process's
+	// output: see Command.ReadOut.
+	slotReadOut
+	slotReadErr
 	slots
 
 	// firstSpare is above every slot: descriptors rest there on their way.
@@ -63,6 +67,7 @@ type orders struct {
 	scan     bool
 	deaf     bool
 	terminal bool
+	drains   bool // the output is read and dropped
 
 	path, argv, env, dir uintptr
 	umask                uint32
@@ -96,7 +101,7 @@ type orders struct {
 	pipe    [2]int32
 	clone   cloneArgs
 	birth   birth
-	poll    [2]unix.PollFd
+	poll    [4]unix.PollFd
 	info    siginfo
 	usage   unix.Rusage
 	now     unix.Timespec
@@ -278,7 +283,8 @@ func (o *orders) setRlimits(limits []unit.Rlimit) {
 // children's ends.
 func (o *orders) setFiles(c *Command, control, gate, null int) {
 	for i, f := range [slots]*os.File{slotIn: c.Stdin, slotOut: c.Stdout, slotErr: c.Stderr, slotCgroup: c.Cgroup,
-		slotProcs: c.CgroupProcs, slotKill: c.CgroupKill, slotKeeperProcs: c.KeeperProcs, slotRecord: c.Record, slotHolder: c.CgroupHolder} {
+		slotProcs: c.CgroupProcs, slotKill: c.CgroupKill, slotKeeperProcs: c.KeeperProcs, slotRecord: c.Record, slotHolder: c.CgroupHolder,
+		slotReadOut: c.ReadOut, slotReadErr: c.ReadErr} {
 		switch {
 		case f != nil:
 			// Fd makes it a blocking one, as a job wants it.
@@ -302,4 +308,6 @@ func (c *Command) keepAlive() {
 	runtime.KeepAlive(c.KeeperProcs)
 	runtime.KeepAlive(c.Record)
 	runtime.KeepAlive(c.CgroupHolder)
+	runtime.KeepAlive(c.ReadOut)
+	runtime.KeepAlive(c.ReadErr)
 }

@@ -205,10 +205,21 @@ func (r *Reaper) Stay() error {
 	return nil
 }
 
+// Drain has the reaper read, and drop, the output of Command.ReadOut and ReadErr:
+// for who has read it until now and does no more.
+func (r *Reaper) Drain() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.reaped {
+		_ = r.tell(tellDrain) // it fails where the reaper has just ended
+	}
+}
+
 // What a reaper can be told.
 const (
-	tellEnd  = 'e'
-	tellStay = 's'
+	tellEnd   = 'e'
+	tellStay  = 's'
+	tellDrain = 'd'
 )
 
 // tell sends a word to the reaper, which is not reaped yet.

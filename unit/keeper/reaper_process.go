@@ -276,9 +276,20 @@ func heed(o *orders) {
 	}
 	o.poll[0] = unix.PollFd{Fd: o.sigfd, Events: unix.POLLIN}
 	o.poll[1] = unix.PollFd{Fd: o.fds[slotControl], Events: unix.POLLIN}
-	_, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&o.poll)), 2, most, 0, 0, 0)
+	o.poll[2], o.poll[3] = unix.PollFd{Fd: -1}, unix.PollFd{Fd: -1}
+	if o.drains {
+		o.poll[2] = unix.PollFd{Fd: o.fds[slotReadOut], Events: unix.POLLIN}
+		o.poll[3] = unix.PollFd{Fd: o.fds[slotReadErr], Events: unix.POLLIN}
+	}
+	_, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&o.poll)), uintptr(len(o.poll)), most, 0, 0, 0)
 	if errno != 0 {
 		return
+	}
+	if o.poll[2].Revents != 0 {
+		drop(o, slotReadOut)
+	}
+	if o.poll[3].Revents != 0 {
+		drop(o, slotReadErr)
 	}
 	if o.poll[0].Revents != 0 {
 		n, _, errno := syscall.RawSyscall6(unix.SYS_READ, uintptr(o.sigfd), uintptr(unsafe.Pointer(&o.buf)), unsafe.Sizeof(o.buf), 0, 0, 0)
@@ -301,14 +312,31 @@ func heed(o *orders) {
 			// A reset is told before what was sent first: see readRecord.
 		case errno == 0 && n > 0 && o.buf[0] == tellStay:
 			o.onHangup = HangupStay
+		case errno == 0 && n > 0 && o.buf[0] == tellDrain:
+			o.drains = true
 		case errno == 0 && n > 0:
 			o.ending = true
 		default:
 			closeFD(slotControl)
 			o.fds[slotControl] = -1
+			o.drains = true // who kept the output is gone
 			if o.onHangup == HangupEnd {
 				o.ending = true
 			}
 		}
 	}
+}
+
+// drop reads some of the output, which nobody keeps any more. It is no blocking
+// descriptor: who kept it has made it none.
+//
+//go:nosplit
+//go:norace
+func drop(o *orders, slot uintptr) {
+	n, _, errno := syscall.RawSyscall6(unix.SYS_READ, slot, uintptr(unsafe.Pointer(&o.buf)), unsafe.Sizeof(o.buf), 0, 0, 0)
+	if errno == 0 && n > 0 || errno == unix.EAGAIN || errno == unix.EINTR {
+		return
+	}
+	closeFD(slot)
+	o.fds[slot] = -1
 }

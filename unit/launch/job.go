@@ -56,6 +56,8 @@ type look struct {
 	// absent is true when the manager is known not to be there, rather than
 	// slow to answer.
 	absent bool
+	// silenced is true where the output was captured by a keeper that is gone.
+	silenced bool
 }
 
 // over is true for a job of which nothing is left and whose exit will never be
@@ -294,7 +296,7 @@ func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 			return rep, err
 		}
 		if j.rec.Output == unit.OutputCapture {
-			j.tellStreams(&rep) // its last was written down meanwhile
+			j.tellStreams(&rep, lk.silenced) // its last was written down meanwhile
 		}
 	}
 	durable := j.rec.Lifetime != unit.LifetimeCall
@@ -338,7 +340,7 @@ func (j *Job) report(lk look) unit.Report {
 	rep.LeftUnit = append(rep.LeftUnit, lk.left...)
 	switch {
 	case j.rec.Output == unit.OutputCapture:
-		j.tellStreams(&rep)
+		j.tellStreams(&rep, lk.silenced)
 	case rep.Streams.State == "held" && j.released(rep.Tree.Members):
 		rep.Streams.State = "closed"
 	}

@@ -101,6 +101,7 @@ func (k *kept) close() {
 	}
 	if k.capture != nil {
 		k.capture.Close()
+		k.reaper.Drain() // who still writes is none of this process's any more
 	}
 	k.unwatch()
 	for _, stop := range k.unwatched {
@@ -199,6 +200,7 @@ func (k *kept) observe(ctx context.Context, _ dbusclient.Depth, lk *look) {
 	o.Nonce, o.Stopping = rec.Identity.Nonce, rec.Stop.RequestedAt != nil
 	// Whether the keeper lives comes first: its last deed is then seen.
 	o.KeeperGone = k.orphaned()
+	lk.silenced = rec.Output == unit.OutputCapture && k.reaper == nil && rec.Keeper.PID != 0 && Ended(rec.Keeper)
 	var exit keeper.Exit
 	o.Kept, exit = k.heard()
 	// Nobody else removes the place once its keeper is gone.

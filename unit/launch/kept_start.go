@@ -44,7 +44,7 @@ func (j *Job) launchKept(ctx context.Context, s *unit.Spec, io Stdio) (err error
 			return err
 		}
 		defer out.close()
-		cmd.Stdout, cmd.Stderr = out.out[1], out.err[1]
+		cmd.Stdout, cmd.Stderr, cmd.ReadOut, cmd.ReadErr = out.out[1], out.err[1], out.out[0], out.err[0]
 	}
 	if s.Window != nil {
 		var slave *os.File
@@ -52,7 +52,7 @@ func (j *Job) launchKept(ctx context.Context, s *unit.Spec, io Stdio) (err error
 			return err
 		}
 		giveTerminal(s, slave)
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+		cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ReadOut, cmd.ReadErr = slave, slave, slave, nil, nil
 	}
 	subreaper, err := j.l.subreaper()
 	if err != nil {

@@ -15,8 +15,9 @@ import (
 )
 
 // tellStreams adds to a report what is known of captured output. Streams that
-// were closed by everybody are closed, whoever lives.
-func (j *Job) tellStreams(rep *unit.Report) {
+// were closed by everybody are closed, whoever lives. silenced says that their reader
+// had ended before they were looked at: one that has not seen their end was killed.
+func (j *Job) tellStreams(rep *unit.Report, silenced bool) {
 	dir, err := j.entry.OpenDir()
 	if err != nil {
 		return
@@ -29,10 +30,27 @@ func (j *Job) tellStreams(rep *unit.Report) {
 	}
 	dropped := *out - outKept + *errs - errKept
 	rep.Streams.StdoutBytes, rep.Streams.StderrBytes, rep.Streams.DroppedBytes = out, errs, &dropped
-	if outClosed && errClosed {
+	switch {
+	case outClosed && errClosed:
 		rep.Streams.State = "closed"
+	case silenced:
+		rep.Streams.State = streamsLost
 	}
 }
+
+// OutputLost is true where who kept the output of the job was killed: a stream that
+// is not closed then never will be, and what came after its end is kept nowhere.
+func (j *Job) OutputLost() bool {
+	if j.rec.Output != unit.OutputCapture || j.rec.Keeper.PID == 0 || !Ended(j.rec.Keeper) {
+		return false
+	}
+	// One that ends by itself has settled the job.
+	rec, err := j.entry.Record()
+	return err == nil && (rec.Sealed == nil || rec.Sealed.Streams.State == streamsLost)
+}
+
+// streamsLost is unit.StreamsFact's.
+const streamsLost = "lost"
 
 // streamsOf are a caller's streams as what is left of a job is compared with them;
 // nil for a job that does not write there. Of a terminal that the job has opened
