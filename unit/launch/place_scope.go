@@ -57,25 +57,33 @@ func (p *scopePlace) look(ctx context.Context, lk *look) {
 	}
 }
 
-// ours fails unless the unit is the recorded one.
-func (p *scopePlace) ours(ctx context.Context) error {
+// ours fails unless the unit is the recorded one. lost is true where the manager
+// knows no unit of the name, or nobody can ask it: what is in the recorded cgroup is
+// the job's all the same, and none but we can reach it.
+func (p *scopePlace) ours(ctx context.Context) (lost bool, err error) {
 	if p.unit == nil {
-		return errors.New(p.unreached)
+		return true, errors.New(p.unreached)
 	}
 	r := p.unit.ReadScope(ctx)
 	switch id := p.j.rec.Identity; {
 	case !r.Read:
-		return errors.New(r.Err)
+		return true, errors.New(r.Err)
+	case r.InvocationID == "" && p.j.hierarchy() != nil && p.j.group().Glance().State == verify.CgroupPopulated:
+		return true, &unreachedError{"signal", p.j.rec.Name, "its manager has lost the unit, and processes are left in its cgroup"}
 	case r.InvocationID == "":
-		return &unit.EndedError{Op: "signal", Name: p.j.rec.Name}
+		return false, &unit.EndedError{Op: "signal", Name: p.j.rec.Name}
 	case r.InvocationID != id.InvocationID:
-		return &unit.IdentityError{Name: p.j.rec.Name, Detail: "InvocationID is " + r.InvocationID + ", recorded was " + id.InvocationID}
+		return false, &unit.IdentityError{Name: p.j.rec.Name, Detail: "InvocationID is " + r.InvocationID + ", recorded was " + id.InvocationID}
 	}
-	return nil
+	return false, nil
 }
 
 func (p *scopePlace) send(ctx context.Context, signal int) (string, error) {
-	if err := p.ours(ctx); err != nil {
+	lost, err := p.ours(ctx)
+	if lost {
+		return sentAlone, p.j.signalMembers(signal)
+	}
+	if err != nil {
 		return "", err
 	}
 	if how, done := p.j.killInstead(ctx, signal, p.unit.Version()); done {
@@ -96,7 +104,7 @@ func (p *scopePlace) kill(ctx context.Context) string {
 }
 
 func (p *scopePlace) pause(ctx context.Context) error {
-	if err := p.ours(ctx); err != nil {
+	if _, err := p.ours(ctx); err != nil {
 		return err
 	}
 	return p.unit.Freeze(ctx)
@@ -105,6 +113,9 @@ func (p *scopePlace) pause(ctx context.Context) error {
 func (p *scopePlace) resume(ctx context.Context) error {
 	if _, err := p.send(ctx, int(unix.SIGCONT)); err != nil {
 		return err
+	}
+	if p.unit == nil {
+		return nil // it was thawed with the signal
 	}
 	err := p.unit.Thaw(ctx)
 	var ended *unit.EndedError

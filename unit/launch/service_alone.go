@@ -52,7 +52,7 @@ func (u *service) forwardKnown(tried context.Context, who unit.Who, signal int) 
 // sendAlone sends a signal without a manager: to the recorded main process, or
 // to every member of the recorded cgroup.
 func (u *service) sendAlone(who unit.Who, signal int) error {
-	h, id := u.j.hierarchy(), u.j.rec.Identity
+	id := u.j.rec.Identity
 	ended := &unit.EndedError{Op: "signal", Name: u.j.rec.Name}
 	if who == unit.WhoMain {
 		if id.PID == 0 || id.StartTime == 0 {
@@ -64,12 +64,19 @@ func (u *service) sendAlone(who unit.Who, signal int) error {
 		}
 		return err
 	}
+	return u.j.signalMembers(signal)
+}
+
+// signalMembers sends a signal, without a manager, to every member of the recorded
+// cgroup, and thaws it. The error is a *unit.EndedError when that is gone.
+func (j *Job) signalMembers(signal int) error {
+	h, id := j.hierarchy(), j.rec.Identity
 	if h == nil {
 		return cgroup.ErrNoHierarchy
 	}
 	raw, err := h.Attach(id.Cgroup, id.CgroupInode)
 	if errors.Is(err, fs.ErrNotExist) {
-		return ended
+		return &unit.EndedError{Op: "signal", Name: j.rec.Name}
 	}
 	if err != nil {
 		return err
@@ -81,18 +88,21 @@ func (u *service) sendAlone(who unit.Who, signal int) error {
 	return raw.ThawAll()
 }
 
+// sentAlone is how signalMembers is told of.
+const sentAlone = "to each member of the cgroup, without the manager"
+
 // alone ends the job as far as that can be asked for without a manager: see
 // terminate.
-func (u *service) alone(signal int) (string, error) {
-	err := u.sendAlone(unit.WhoAll, signal)
+func (j *Job) alone(signal int) (string, error) {
+	err := j.signalMembers(signal)
 	if err == nil {
-		err = u.sendAlone(unit.WhoAll, int(unix.SIGCONT))
+		err = j.signalMembers(int(unix.SIGCONT))
 	}
 	var ended *unit.EndedError
 	if errors.As(err, &ended) {
 		err = nil
 	}
-	return "to each member of the cgroup, without the manager", err
+	return sentAlone, err
 }
 
 // unreachedError says that a manager which is needed cannot be reached.

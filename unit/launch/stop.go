@@ -73,10 +73,7 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 		case errors.As(err, &away) && j.last.v.Tree.Empty:
 			return rep, nil // there is nothing to end, and the report says what it is missing
 		case errors.As(err, &away) && populated:
-			if s, ok := j.held.(*service); ok {
-				return j.stopWith(ctx, grace, by, FactTree, rep, func() (string, error) { return s.alone(j.killSignal()) })
-			}
-			return rep, err
+			return j.stopWith(ctx, grace, by, FactTree, rep, func() (string, error) { return j.alone(j.killSignal()) })
 		case !errors.As(err, &ended):
 			return rep, err
 		case !populated && !j.last.v.Lost && !j.last.o.KeeperGone:
@@ -88,9 +85,7 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 		}
 		// The manager lost the unit, but the cgroup is there and the recorded
 		// one: what is in it is the job's.
-		unsaved := j.begin(by, "")
-		rep, err := j.kill(ctx)
-		return rep, cmp.Or(err, unsaved)
+		return j.stopWith(ctx, grace, by, FactTree, rep, func() (string, error) { return j.alone(j.killSignal()) })
 	}
 	return j.stopWith(ctx, grace, by, FactSettled, rep, func() (string, error) { return j.held.terminate(ctx, j.killSignal(), grace) })
 }
