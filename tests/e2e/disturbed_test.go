@@ -13,11 +13,14 @@ import (
 	"github.com/unitward/unitward/verify"
 )
 
-// disturbances are what a manager and its bus go through.
-var disturbances = []struct {
+// disturbance is what a manager or its bus goes through.
+type disturbance struct {
 	name string
 	do   func(t testing.TB)
-}{
+}
+
+// disturbances are all of them.
+var disturbances = []disturbance{
 	{"daemon-reload", func(t testing.TB) { shell(t, "systemctl", manager(), "daemon-reload") }},
 	{"daemon-reexec", func(t testing.TB) { shell(t, "systemctl", manager(), "daemon-reexec") }},
 	{"broker restart", func(t testing.TB) { shell(t, "systemctl", manager(), "restart", broker(t)) }},
@@ -70,17 +73,22 @@ func settleDown(t testing.TB) {
 }
 
 // Case 31: what has ended is known, in every isolation, whatever happens before
-// anybody asks.
+// anybody asks, and for how long nothing does.
 func TestDisturbedAfterEnd(t *testing.T) {
-	for _, d := range disturbances {
+	quiet := disturbance{"five seconds", func(testing.TB) { time.Sleep(5 * time.Second) }}
+	isolations := all
+	switch {
+	case os.Getenv(inScope) != "":
+		isolations = []string{verify.IsolationCgroup}
+	case os.Geteuid() != 0: // TestDisturbedUserScope has a cgroup that is the user's
+		isolations = []string{verify.IsolationService, verify.IsolationScope, verify.IsolationGroup}
+	}
+	for _, d := range append([]disturbance{quiet}, disturbances...) {
 		t.Run(d.name, func(t *testing.T) {
 			newWard(t)
 			t.Cleanup(func() { settleDown(t) })
 			var wards []*ward
-			for _, isolation := range all {
-				if isolation == verify.IsolationCgroup && os.Geteuid() != 0 {
-					continue // here no cgroup is the user's
-				}
+			for _, isolation := range isolations {
 				w := newWardIn(t, isolation)
 				wards = append(wards, w)
 				done := filepath.Join(t.TempDir(), "done")

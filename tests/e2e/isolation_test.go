@@ -127,11 +127,16 @@ const inScope = "UNITWARD_TEST_IN_SCOPE"
 // manager, as what is started in a desktop or by a user's service. The rig
 // itself is in a cgroup of root's, from which no process of a user can get
 // anywhere else.
-func TestUserScope(t *testing.T) { userScope(t, os.Getenv("UNITWARD_TEST_USER_RUN")) }
+func TestUserScope(t *testing.T) {
+	userScope(t, os.Getenv("UNITWARD_TEST_USER_RUN"), "^TestDisturbed")
+}
 
-// userScope runs the tests that run matches, or all but those of emulated
-// machines.
-func userScope(t *testing.T, run string) {
+// TestDisturbedUserScope runs there the one test that a manager's disturbance has
+// for isolation cgroup.
+func TestDisturbedUserScope(t *testing.T) { userScope(t, "^TestDisturbedAfterEnd$", "^$") }
+
+// userScope runs the tests that run matches, or all, but those that skip does.
+func userScope(t *testing.T, run, skip string) {
 	t.Helper()
 	if !inRig() || os.Geteuid() == 0 || os.Getenv(inScope) != "" {
 		t.Skip("user: it is for ordinary users of the rig")
@@ -141,7 +146,7 @@ func userScope(t *testing.T, run string) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("systemd-run", "--user", "--scope", "--collect", "--quiet", "--", self,
-		"-test.v", "-test.timeout=18m", "-test.run="+run, "-test.skip=^TestDisturbed")
+		"-test.v", "-test.timeout=18m", "-test.run="+run, "-test.skip="+skip)
 	cmd.Env = append(os.Environ(), inScope+"=1", "UNITWARD_TEST_ISOLATION="+verify.IsolationCgroup)
 	nested(t, cmd)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,6 +78,16 @@ func TestDisturbedManagerKilled(t *testing.T) {
 	scoped.isolation = verify.IsolationScope
 	scoped.want(0, "start", "-u", "orphan-scope", "--output", "null", "--", "sleep", "1043")
 	alive(t, "sleep", "1043")
+	// What is in a cgroup of the user's own is in the manager's tree too.
+	delegated := *w
+	delegated.isolation, delegated.scope = verify.IsolationCgroup, true
+	delegated.want(0, "start", "-u", "orphan-cgroup", "--output", "null", "--", "sleep", "1042")
+	alive(t, "sleep", "1042")
+	// A group is nobody's but its keeper's.
+	group := *w
+	group.isolation = verify.IsolationGroup
+	leave := filepath.Join(filepath.Dir(w.state), "leave")
+	group.want(0, "start", "-u", "orphan-group", "--output", "null", "--", "sh", "-c", "while ! [ -e "+leave+" ]; do sleep .03; done; exit 41")
 	waiter := w.waiting("orphan")
 	// This one's start may be done or not by then.
 	early := w.begin(w.cmd("run", "-u", "orphan-early", "--", "sleep", "1044"))
@@ -89,16 +100,24 @@ func TestDisturbedManagerKilled(t *testing.T) {
 	for _, mark := range []string{"1044", "1045", "1046", "1047"} {
 		gone(t, patience, "sleep", mark)
 	}
-	// Of the scope there is who keeps it, or nobody: nothing is confirmed while
-	// it lives, and no exit is told that was none.
-	switch scope := w.report("verify", "orphan-scope"); {
-	case len(processes([]string{"sleep", "1043"})) > 0:
-		scope.has("confirmed=false", "exit.known=false", "tree.empty=false")
-	case scope.get("confirmed") == "true":
-		scope.has("reason=signaled", "exit.signal=KILL", "tree.empty=true")
-	default:
-		scope.has("state=unknown", "reason=unknown", "exit.known=false", "tree.empty=true")
+	// Of these there is who keeps them, or nobody: nothing is confirmed while they
+	// live, and no exit is told that was none.
+	for name, mark := range map[string]string{"orphan-scope": "1043", "orphan-cgroup": "1042"} {
+		switch r := w.report("verify", name); {
+		case len(processes([]string{"sleep", mark})) > 0:
+			r.has("confirmed=false", "exit.known=false", "tree.empty=false")
+		case r.get("confirmed") == "true":
+			r.has("reason=signaled", "exit.signal=KILL", "tree.empty=true")
+		default:
+			r.has("state=unknown", "reason=unknown", "exit.known=false", "tree.empty=true")
+		}
 	}
+	w.report("verify", "orphan-group").has("state=running", "confirmed=false", "isolation=group")
+	if err := os.WriteFile(leave, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.want(41, "wait", "--timeout", "15s", "orphan-group")
+	w.report("verify", "orphan-group").has("confirmed=true", "exit.code=41", "tree.empty=true", "grade=proven")
 	r := w.unconfirmed("orphan")
 	r.has("state=unknown", "reason=unknown", "exit.known=false", "tree.empty=true")
 	if remedy := r.get("remedy"); !strings.Contains(remedy, "outcome is unknown") {
@@ -158,42 +177,92 @@ func TestDisturbedManagerKilledJobLives(t *testing.T) {
 	}
 	shell(t, "systemctl", "daemon-reload")
 
-	w.want(0, "start", "-u", "survivor", "--output", "null", "--", "sh", "-c", `trap "" TERM; setsid sleep 1048 & exec sleep 1049`)
-	pid1, pid2 := alive(t, "sleep", "1048"), alive(t, "sleep", "1049")
-	left = append(left, pid1, pid2)
+	jobs := []*survivor{{w: w, name: "survivor-service"}, {w: w, name: "survivor-scope", kept: true}}
+	for i, j := range jobs {
+		own := *w
+		own.isolation = strings.TrimPrefix(j.name, "survivor-")
+		j.w, j.heard = &own, filepath.Join(filepath.Dir(w.state), j.name)
+		for k := range j.sleeps {
+			j.sleeps[k] = strconv.Itoa(1048 + 10*i + k)
+		}
+		j.w.want(0, "start", "-u", j.name, "--output", "null", "--", "sh", "-c",
+			fmt.Sprintf(`trap "touch %s" TERM; setsid sleep %s & while :; do sleep %s; done`, j.heard, j.sleeps[0], j.sleeps[1]))
+		for k, mark := range j.sleeps {
+			j.pids[k] = alive(t, "sleep", mark)
+		}
+		left = append(left, j.pids[:]...)
+	}
 	cgroup := strings.TrimSpace(shell(t, "systemctl", "show", "-p", "ControlGroup", "--value", "user@1000.service"))
 	killUserManager(t)
-	for _, pid := range below(t, "/sys/fs/cgroup"+cgroup) {
-		if pid != pid1 && pid != pid2 {
-			left = append(left, pid) // its broker and such
-		}
+	left = append(left, below(t, "/sys/fs/cgroup"+cgroup)...) // its broker and such, too
+	for _, j := range jobs {
+		j.lives()
 	}
-	r := w.unconfirmed("survivor")
-	r.has("tree.empty=false")
-
 	userManagerUp(t)
-	r = w.unconfirmed("survivor")
-	r.has("state=unknown", "tree.empty=false")
-	for _, want := range []string{fmt.Sprintf(`"pid":%d,`, pid1), fmt.Sprintf(`"pid":%d,`, pid2)} {
-		if !strings.Contains(r.get("tree.members"), want) {
-			t.Errorf("%s is not among the members %s", want, r.get("tree.members"))
+	for _, j := range jobs {
+		r := j.lives()
+		for _, pid := range j.pids {
+			if want := fmt.Sprintf(`"pid":%d,`, pid); !strings.Contains(r.get("tree.members"), want) {
+				t.Errorf("%s is not among the members %s", want, r.get("tree.members"))
+			}
+		}
+		if !strings.Contains(r.get("missing"), `"empty unit"`) || !strings.Contains(r.get("missing"), `"exit evidence"`) {
+			t.Errorf("missing is %s", r.get("missing"))
+		}
+		if remedy := r.get("remedy"); !strings.Contains(remedy, "unitward stop "+j.name) {
+			t.Errorf("the remedy is %q", remedy)
 		}
 	}
-	if !strings.Contains(r.get("missing"), `"empty unit"`) || !strings.Contains(r.get("missing"), `"exit evidence"`) {
-		t.Errorf("missing is %s", r.get("missing"))
+	for _, j := range jobs {
+		j.stopped()
 	}
-	if remedy := r.get("remedy"); !strings.Contains(remedy, "unitward stop survivor") {
-		t.Errorf("the remedy is %q", remedy)
-	}
-	alive(t, "sleep", "1048")
-	alive(t, "sleep", "1049")
+}
 
-	if a := w.do("stop", "--grace", "300ms", "survivor"); a.code != 123 {
-		t.Errorf("want status 123 of %s", a)
+// survivor is a job that lives on when its manager is killed.
+type survivor struct {
+	w    *ward
+	name string
+	// kept is true for one that a keeper of unitward's stays with, outside of the
+	// manager's tree: what its exit is does not depend on the manager.
+	kept bool
+	// heard is a file that it makes when it gets SIGTERM.
+	heard  string
+	sleeps [2]string // that of its own session, and its main process's
+	pids   [2]int
+}
+
+// lives wants its end to be unconfirmed, and its processes to be seen.
+func (j *survivor) lives() report {
+	j.w.t.Helper()
+	state := "unknown"
+	if j.kept {
+		state = "running"
 	}
-	gone(t, 0, "sleep", "1048")
-	gone(t, 0, "sleep", "1049")
-	w.unconfirmed("survivor").has("state=unknown", "reason=unknown", "tree.empty=true")
+	r := j.w.unconfirmed(j.name)
+	r.has("state="+state, "tree.empty=false")
+	for _, mark := range j.sleeps {
+		alive(j.w.t, "sleep", mark)
+	}
+	return r
+}
+
+// stopped ends it: SIGTERM comes first, then SIGKILL, and what is then known is said.
+func (j *survivor) stopped() {
+	j.w.t.Helper()
+	code, said := 123, []string{"confirmed=false", "state=unknown", "reason=unknown", "exit.known=false"}
+	if j.kept {
+		code, said = 0, []string{"confirmed=true", "state=settled", "reason=cancelled", "exit.signal=KILL"}
+	}
+	if a := j.w.do("stop", "--grace", "300ms", j.name); a.code != code {
+		j.w.t.Errorf("want status %d of %s", code, a)
+	}
+	for _, mark := range j.sleeps {
+		gone(j.w.t, 0, "sleep", mark)
+	}
+	if !isThere(j.heard) {
+		j.w.t.Errorf("%s got no SIGTERM: %s", j.name, j.w.report("status", j.name).raw)
+	}
+	j.w.report("verify", j.name).has(append(said, "tree.empty=true")...)
 }
 
 // below lists the processes of a cgroup and of those below it.

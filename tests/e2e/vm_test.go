@@ -42,7 +42,7 @@ func TestVMUserScope(t *testing.T) {
 	if os.Getenv("UNITWARD_VM") == "" {
 		t.Skip("vm: needs an emulated machine; make test-vm has them")
 	}
-	userScope(t, "^TestVM")
+	userScope(t, "^TestVM", "^TestDisturbed")
 }
 
 // delegated says whether the manager can give a controller to its units.
