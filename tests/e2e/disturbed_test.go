@@ -187,10 +187,8 @@ func TestDisturbedStarts(t *testing.T) {
 		if done < runs/2 {
 			t.Errorf("%d of %d jobs ran", done, runs)
 		}
-		// A scope that systemd 247 has started for a process which ended meanwhile
-		// is empty for good, and nobody tells it so.
 		left := ""
-		if !eventually(func() bool { left = loadedUnits("unitward-sh-*", "unitward-guard-*"); return left == "" }) && systemdVersion() > 247 {
+		if !eventually(func() bool { left = loadedUnits("unitward-sh-*", "unitward-guard-*"); return left == "" }) {
 			t.Errorf("units are left: %s", left)
 		}
 		if left != "" {

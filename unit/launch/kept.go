@@ -427,6 +427,9 @@ func (k *kept) noteSteps(look) {}
 
 // release: nobody is left to write.
 func (k *kept) release(ctx context.Context, _ look) error {
+	if p, ok := k.at.(*scopePlace); ok {
+		p.release(ctx)
+	}
 	if k.holder != nil {
 		k.holder.Finish()
 	}

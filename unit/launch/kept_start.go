@@ -266,8 +266,13 @@ func (k *kept) undo() {
 	if k.holder != nil {
 		k.holder.Close()
 	}
-	if p, ok := k.at.(*cgroupPlace); ok {
+	switch p := k.at.(type) {
+	case *cgroupPlace:
 		_ = p.unit.Remove(ctx) // it stands empty then, and the error of the start is the one that counts
+	case *scopePlace:
+		if p.made != nil {
+			collect(p.made, k.j.rec.Identity.Unit)
+		}
 	}
 	if k.capture != nil {
 		k.capture.Close()

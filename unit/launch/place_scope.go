@@ -19,6 +19,8 @@ type scopePlace struct {
 	// why.
 	unit      *dbusclient.Unit
 	unreached string
+	// made is the manager that has taken this process's request for it; nil is none.
+	made *dbusclient.Client
 	// memory and tasks are the most that a look has seen; nil is not known.
 	memory, tasks *uint64
 }

@@ -87,6 +87,7 @@ func (p *scopePlace) start(ctx context.Context, s *unit.Spec) error {
 	if err != nil {
 		return err
 	}
+	p.made = c
 	result, err := p.unit.ScopeStarted(ctx)
 	if err != nil {
 		return err

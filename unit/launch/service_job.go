@@ -58,6 +58,9 @@ func (u *service) close() {
 	if u.guard != nil {
 		u.guard.Close()
 		u.j.l.disown(u.guard.PID)
+		if u.j.rec.Lifetime == unit.LifetimeCall && u.client != nil {
+			collect(u.client, dbusclient.GuardScope(u.j.rec.Identity.Nonce))
+		}
 	}
 }
 

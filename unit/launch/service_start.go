@@ -198,6 +198,9 @@ func (u *service) guardEnd() {
 		u.guard.Kill()
 		u.j.l.disown(u.guard.PID)
 		u.guard = nil
+		if u.client != nil {
+			collect(u.client, dbusclient.GuardScope(u.j.rec.Identity.Nonce))
+		}
 	}
 }
 

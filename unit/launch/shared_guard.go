@@ -25,6 +25,8 @@ type sharedGuard struct {
 	asked bool
 	guard *keeper.Guard
 	scope string
+	// client is the manager's that has the scope.
+	client *dbusclient.Client
 }
 
 // guardGrace is TimeoutStopSec= of the scope, whose one process heeds SIGTERM.
@@ -79,6 +81,7 @@ func (g *sharedGuard) start(ctx context.Context, l *Launcher, c *dbusclient.Clie
 	if err != nil {
 		return err
 	}
+	g.scope, g.client = scope, c
 	g.guard.Expect(scope)
 	u, err := c.StartScope(ctx, dbusclient.Scope{
 		Unit: scope, Description: fmt.Sprintf("guard of the jobs of %d", os.Getpid()), Slice: slice(&unit.Spec{Manager: m}),
@@ -95,7 +98,6 @@ func (g *sharedGuard) start(ctx context.Context, l *Launcher, c *dbusclient.Clie
 	if err == nil && result != "done" {
 		err = fmt.Errorf("cannot start %s: its start job ended as %q", scope, result)
 	}
-	g.scope = scope
 	return err
 }
 
@@ -104,6 +106,9 @@ func (g *sharedGuard) drop(l *Launcher) {
 	_ = g.guard.Close() // it is gone afterwards, or was before
 	l.disown(g.guard.PID)
 	g.guard = nil
+	if g.client != nil {
+		collect(g.client, g.scope)
+	}
 }
 
 func (g *sharedGuard) scopeName() string {
