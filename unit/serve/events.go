@@ -20,7 +20,9 @@ type Facts struct {
 }
 
 func factsOf(r *unit.Report) Facts {
-	return Facts{Exit: r.Exit.Known, Streams: r.Streams.State == "closed", Tree: r.Tree.Empty, Settled: r.State == unit.StateSettled}
+	// What is lost is closed as well, once nobody is left who could write.
+	streams := r.Streams.State == "closed" || r.Streams.State == "lost" && r.Tree.Empty
+	return Facts{Exit: r.Exit.Known, Streams: streams, Tree: r.Tree.Empty, Settled: r.State == unit.StateSettled}
 }
 
 // Started tells that a job was started.
