@@ -279,10 +279,14 @@ func (c *crash) judge() {
 }
 
 // swept wants what a launcher that was killed had handed over to be gone with the
-// job.
+// job, and every guard with its scope.
 func (c *crash) swept() {
 	c.t.Helper()
 	a := c.w.do("reap", "--orphans", "--accept-weak")
+	var left string
+	if !eventually(func() bool { left = loadedUnits("unitward-guard-*.scope"); return left == "" }) {
+		c.t.Errorf("units are left: %s\n%s", left, c)
+	}
 	for _, f := range runtimeFiles() {
 		if !slices.Contains(c.before, f) {
 			c.t.Errorf("%s is left: %s\n%s", f, a, c)

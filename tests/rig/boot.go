@@ -128,14 +128,19 @@ func furnish(root string) error {
 
 func devices(dev string) error {
 	for _, d := range []string{"null", "zero", "full", "random", "urandom", "tty", "fuse"} {
-		if _, err := os.Stat("/dev/" + d); err != nil {
+		var host unix.Stat_t
+		if err := unix.Stat("/dev/"+d, &host); err != nil {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(dev, d), nil, 0o666); err != nil {
-			return err
+		// Nodes of its own: a manager gives what it takes for a terminal another
+		// owner and mode.
+		node := filepath.Join(dev, d)
+		err := unix.Mknod(node, unix.S_IFCHR|0o666, int(host.Rdev))
+		if err == nil {
+			err = os.Chmod(node, 0o666)
 		}
-		if err := bind("/dev/"+d, filepath.Join(dev, d), 0); err != nil {
-			return err
+		if err != nil {
+			return fmt.Errorf("cannot make %s: %w", node, err)
 		}
 	}
 	for _, d := range []string{"pts", "shm"} {

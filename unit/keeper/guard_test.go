@@ -23,6 +23,24 @@ func TestGuardSelfEndsAtClose(t *testing.T) {
 	if err := unix.Kill(g.PID, 0); err != unix.ESRCH {
 		t.Errorf("the guard %d is still there: %v", g.PID, err)
 	}
+	if g.Early() {
+		t.Error("it has ended before it was to")
+	}
+}
+
+func TestGuardThatWasKilledIsEarly(t *testing.T) {
+	g, err := GuardSelf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(g.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, g.Ended)
+	g.Release()
+	if err := g.Close(); err != nil || !g.Early() {
+		t.Errorf("Close: %v, early %v", err, g.Early())
+	}
 }
 
 func TestGuardHoldsOnlyItsDescriptor(t *testing.T) {

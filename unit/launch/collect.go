@@ -19,9 +19,11 @@ const (
 )
 
 // collect has the manager stop a scope of ours in which nobody is left, where it may
-// not have seen that by itself. What fails leaves a unit behind, without a process.
-func collect(c *dbusclient.Client, scope string) {
-	if c.Version() >= versionCatchup {
+// not have seen that by itself: dead is true for one whose process ended before it was
+// asked to. A scope that is given a zombie comes up empty, on every systemd. What fails
+// leaves a unit behind, without a process.
+func collect(c *dbusclient.Client, scope string, dead bool) {
+	if !dead && c.Version() >= versionCatchup {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), collectWait)

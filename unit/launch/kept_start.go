@@ -271,7 +271,7 @@ func (k *kept) undo() {
 		_ = p.unit.Remove(ctx) // it stands empty then, and the error of the start is the one that counts
 	case *scopePlace:
 		if p.made != nil {
-			collect(p.made, k.j.rec.Identity.Unit)
+			collect(p.made, k.j.rec.Identity.Unit, false)
 		}
 	}
 	if k.capture != nil {

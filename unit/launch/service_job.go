@@ -59,7 +59,7 @@ func (u *service) close() {
 		u.guard.Close()
 		u.j.l.disown(u.guard.PID)
 		if u.j.rec.Lifetime == unit.LifetimeCall && u.client != nil {
-			collect(u.client, dbusclient.GuardScope(u.j.rec.Identity.Nonce))
+			collect(u.client, dbusclient.GuardScope(u.j.rec.Identity.Nonce), u.guard.Early())
 		}
 	}
 }

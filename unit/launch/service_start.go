@@ -195,11 +195,12 @@ func (u *service) guardSelf() (err error) {
 
 func (u *service) guardEnd() {
 	if u.guard != nil {
+		dead := u.guard.Ended()
 		u.guard.Kill()
 		u.j.l.disown(u.guard.PID)
 		u.guard = nil
 		if u.client != nil {
-			collect(u.client, dbusclient.GuardScope(u.j.rec.Identity.Nonce))
+			collect(u.client, dbusclient.GuardScope(u.j.rec.Identity.Nonce), dead)
 		}
 	}
 }

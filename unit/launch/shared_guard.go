@@ -105,10 +105,10 @@ func (g *sharedGuard) start(ctx context.Context, l *Launcher, c *dbusclient.Clie
 func (g *sharedGuard) drop(l *Launcher) {
 	_ = g.guard.Close() // it is gone afterwards, or was before
 	l.disown(g.guard.PID)
-	g.guard = nil
 	if g.client != nil {
-		collect(g.client, g.scope)
+		collect(g.client, g.scope, g.guard.Early())
 	}
+	g.guard = nil
 }
 
 func (g *sharedGuard) scopeName() string {
