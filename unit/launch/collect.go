@@ -18,12 +18,21 @@ const (
 	collectPause = 50 * time.Millisecond
 )
 
+// overlooks is true for a manager that may have missed the end of a scope.
+func overlooks(m interface {
+	Version() int
+	Disturbed() bool
+}) bool {
+	return m.Version() < versionCatchup && m.Disturbed()
+}
+
 // collect has the manager stop a scope of ours in which nobody is left, where it may
-// not have seen that by itself: dead is true for one whose process ended before it was
-// asked to. A scope that is given a zombie comes up empty, on every systemd. What fails
-// leaves a unit behind, without a process.
+// not have seen that by itself: it was away, or the scope was given a process that had
+// ended (dead), which leaves it empty and up on every systemd. Nobody may be in it: the
+// manager would wait for his end, and could miss that again. What fails leaves a unit
+// behind, without a process.
 func collect(c *dbusclient.Client, scope string, dead bool) {
-	if !dead && c.Version() >= versionCatchup {
+	if !dead && !overlooks(c) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), collectWait)
@@ -36,7 +45,7 @@ func collect(c *dbusclient.Client, scope string, dead bool) {
 // release is collect for the scope of a job that is about to be settled, by whoever
 // does that: another unit can have its name by now.
 func (p *scopePlace) release(ctx context.Context) {
-	if p.unit == nil || p.unit.Version() >= versionCatchup {
+	if p.unit == nil || !overlooks(p.unit) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, collectWait)

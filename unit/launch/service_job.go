@@ -58,9 +58,6 @@ func (u *service) close() {
 	if u.guard != nil {
 		u.guard.Close()
 		u.j.l.disown(u.guard.PID)
-		if u.j.rec.Lifetime == unit.LifetimeCall && u.client != nil {
-			collect(u.client, dbusclient.GuardScope(u.j.rec.Identity.Nonce), u.guard.Early())
-		}
 	}
 }
 
@@ -285,6 +282,9 @@ func (u *service) release(ctx context.Context, lk look) error {
 	}
 	if u.guard != nil {
 		u.guard.Release() // it ends while the report is written
+		if u.guard.Early() || overlooks(u.client) {
+			u.guardEnd()
+		}
 	}
 	return nil
 }

@@ -195,13 +195,12 @@ func (u *service) guardSelf() (err error) {
 
 func (u *service) guardEnd() {
 	if u.guard != nil {
-		dead := u.guard.Ended()
-		u.guard.Kill()
+		_ = u.guard.Kill() // it is gone afterwards, or was before
 		u.j.l.disown(u.guard.PID)
-		u.guard = nil
 		if u.client != nil {
-			collect(u.client, dbusclient.GuardScope(u.j.rec.Identity.Nonce), dead)
+			collect(u.client, dbusclient.GuardScope(u.j.rec.Identity.Nonce), u.guard.Early())
 		}
+		u.guard = nil
 	}
 }
 
