@@ -44,8 +44,8 @@ type options struct {
 	deaf bool
 	// raw sends no initialize.
 	raw bool
-	// hold is for Server.HoldKept.
-	hold bool
+	// hold is for Server.Hold; empty is for nothing.
+	hold string
 }
 
 // in runs a test in each isolation.
@@ -62,6 +62,7 @@ func dial(t testing.TB, rung string, o options) *client {
 		o.running = 64
 	}
 	cmd := peer.Command(rung, o.state, roleVariable+"="+strconv.Itoa(o.running))
+	cmd.Env = append(cmd.Env, holdVariable+"="+o.hold)
 	cmd.Stderr = os.Stderr
 	c := &client{peer.Begin(t, cmd, readMessage), t, o.state, rung}
 	if !o.deaf {

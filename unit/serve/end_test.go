@@ -9,7 +9,7 @@ import (
 // is about to be left to itself: it is, and nothing of it is stopped.
 func TestEndMeetsJobThatIsBeingLeft(t *testing.T) {
 	in(t, func(t *testing.T, rung string) {
-		c := dial(t, rung, options{hold: true})
+		c := dial(t, rung, options{hold: "kept"})
 		other := c.start(nil, "sleep", "4810")
 		name := c.start(map[string]any{"leftovers": "keep", "output": map[string]any{"mode": "null"}}, "sh", "-c", "sleep 4811 & until grep -q sleep /proc/$!/comm; do :; done; exit 3")
 		c.told("job/exit", name)

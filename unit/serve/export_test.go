@@ -5,10 +5,25 @@ import (
 	"time"
 )
 
-// HoldKept holds up whoever leaves the rest of a job to itself until the server
-// is about to end, and waits for just that; where it does not wait, until it has
-// surely gone on.
-func (s *Server) HoldKept() {
+// Hold lets a server meet what chance seldom meets. "kept" holds up whoever
+// leaves the rest of a job to itself until the server is about to end, and waits
+// for just that; where it does not wait, until it has surely gone on. "start"
+// gives up a start just when it has come to something.
+// Empty holds nothing up.
+func (s *Server) Hold(what string) {
+	switch what {
+	case "kept":
+		s.holdKept()
+	case "start":
+		s.at = func(m moment) {
+			if m == startOver {
+				s.abortAll(func(*start) bool { return true })
+			}
+		}
+	}
+}
+
+func (s *Server) holdKept() {
 	const goesOn = keptTime / 2
 	awaited := make(chan struct{})
 	await := sync.OnceFunc(func() { close(awaited) })
@@ -18,16 +33,17 @@ func (s *Server) HoldKept() {
 		return s.ending
 	}
 	s.at = func(m moment) {
-		if m == awaitingKept {
+		switch m {
+		case awaitingKept:
 			await()
-			return
-		}
-		for !ending() {
-			time.Sleep(time.Millisecond)
-		}
-		select {
-		case <-awaited:
-		case <-time.After(goesOn):
+		case aboutToLeave:
+			for !ending() {
+				time.Sleep(time.Millisecond)
+			}
+			select {
+			case <-awaited:
+			case <-time.After(goesOn):
+			}
 		}
 	}
 }

@@ -18,8 +18,8 @@ import (
 // number of jobs that can be unsettled.
 const roleVariable = "SERVE_TEST_RUNNING"
 
-// holdVariable lets the server of a test meet its end just when a job is about
-// to be left to itself.
+// holdVariable lets the server of a test meet what chance seldom meets: see
+// Server.Hold.
 const holdVariable = "SERVE_TEST_HOLD"
 
 // TestMain lets this program be what a unit executes, and the server.
@@ -52,12 +52,10 @@ func server(running string) int {
 		n = n*10 + int(c-'0')
 	}
 	os.Unsetenv(roleVariable)
-	hold := os.Getenv(holdVariable) != ""
+	hold := os.Getenv(holdVariable)
 	os.Unsetenv(holdVariable)
 	srv := serve.New(serve.Config{Launcher: l, Caller: caller, Environ: os.Environ(), Version: "test", MaxRunning: n})
-	if hold {
-		srv.HoldKept()
-	}
+	srv.Hold(hold)
 	ended := srv.Serve(ctx, os.Stdin, os.Stdout)
 	if !ended.Confirmed {
 		return 123

@@ -89,6 +89,8 @@ const (
 	aboutToLeave moment = iota
 	// awaitingKept: the end waits for that.
 	awaitingKept
+	// startOver: a start has come to something, and is not answered yet.
+	startOver
 )
 
 func (s *Server) reached(m moment) {

@@ -119,6 +119,7 @@ func (j *job) begin() {
 // job waits to be begun.
 func (c *call) launch(p *StartParams, spec *unit.Spec, st *start) *job {
 	j, joined, err := c.s.launch(c.ctx, p, spec)
+	c.s.reached(startOver)
 	st.joined = joined
 	if err != nil {
 		c.s.ended(st, nil)
@@ -134,6 +135,7 @@ func (c *call) launch(p *StartParams, spec *unit.Spec, st *start) *job {
 		return j
 	}
 	if joined {
+		j.track() // it is known here now, for all who ask for it
 		c.fail(errAborted(nil))
 		return nil
 	}

@@ -68,6 +68,24 @@ func TestStartsAreAborted(t *testing.T) {
 	})
 }
 
+// A start that is given up just when it has joined the job of another server
+// leaves that job known here, and nobody who asks for it waits in vain.
+func TestAbortedStartHasJoined(t *testing.T) {
+	state := stateDir(t)
+	t.Cleanup(func() { sweep(t, state) })
+	key := map[string]any{"key": "k", "owner": "o"}
+	name := dial(t, "group", options{state: state}).start(key, "sleep", "3881")
+	c := dial(t, "group", options{state: state, hold: "start"})
+	c.do("job.start", c.job(key, "sleep", "3881")).fails(t, "aborted")
+	wait := c.ask("job.wait", map[string]any{"name": name})
+	var r serve.StopResult
+	if c.call("job.stop", map[string]any{"name": name}, &r); !r.Confirmed {
+		t.Errorf("%+v", r)
+	}
+	c.answer(wait).into(t, nil)
+	c.settled(name)
+}
+
 // A start of an owner that is stopped does not slip through.
 func TestStopOwnerReachesStarts(t *testing.T) {
 	c := dial(t, "group", options{running: 4})
