@@ -132,14 +132,26 @@ func (j *Job) Detach(ctx context.Context) (rep unit.Report, detached bool, err e
 	if err != nil || rep.Exit.Known || rep.State != unit.StateRunning {
 		return rep, false, err
 	}
-	if err := j.update(func(rec *unit.Record) { rec.Lifetime = unit.LifetimeDetached }); err != nil {
+	if err := j.outlive(); err != nil {
 		return rep, false, err
-	}
-	if s, ok := j.held.(*service); ok {
-		if err := s.keep(); err != nil {
-			return rep, false, err
-		}
 	}
 	rep.Lifetime = unit.LifetimeDetached
 	return rep, true, nil
+}
+
+// outlive lets the job go on without its call, and has written that down before:
+// who finds it knows then that nobody holds it. A record does not say so of one
+// that cannot go on.
+func (j *Job) outlive() error {
+	before := j.rec.Lifetime
+	lives := func(l unit.Lifetime) error { return j.update(func(rec *unit.Record) { rec.Lifetime = l }) }
+	if err := lives(unit.LifetimeDetached); err != nil {
+		return err
+	}
+	if s, ok := j.held.(*service); ok {
+		if err := s.keep(); err != nil {
+			return errors.Join(err, lives(before))
+		}
+	}
+	return nil
 }

@@ -229,6 +229,38 @@ func TestPromotedJobOutlivesTheServer(t *testing.T) {
 	})
 }
 
+// A run that joined a job does not detach what was not started as promotable,
+// whosever it is: it waits for its end. Of one that goes on by itself it says so.
+func TestJoinedJobKeepsItsLifetime(t *testing.T) {
+	in(t, func(t *testing.T, rung string) {
+		state := stateDir(t)
+		t.Cleanup(func() { sweep(t, state) })
+		c := dial(t, rung, options{state: state})
+		starters := map[string]*client{"own": c, "another's": dial(t, rung, options{state: state})}
+		runs := map[string]string{}
+		for key, starter := range starters {
+			starter.start(map[string]any{"key": key, "name": key[:3]}, "sleep", "3882")
+			runs[key] = c.ask("job.run", c.job(map[string]any{"key": key, "background_after_ms": 1}, "sleep", "3882"))
+		}
+		// By the time that this is answered the others would have been, too.
+		c.start(map[string]any{"key": "d", "lifetime": "detached"}, "sleep", "3883")
+		var r serve.RunResult
+		c.call("job.run", c.job(map[string]any{"key": "d", "background_after_ms": 300}, "sleep", "3883"), &r)
+		if !r.Background || r.Report.Lifetime != "detached" || r.Report.State != "running" {
+			t.Errorf("detached: %+v", r)
+		}
+		for key, run := range runs {
+			if rec := recordOf(t, state, key[:3]); rec.Lifetime != "call" {
+				t.Errorf("%s: lifetime %s", key, rec.Lifetime)
+			}
+			c.call("job.stop", map[string]any{"name": key[:3]}, nil)
+			if c.answer(run).into(t, &r); r.Background || !r.Facts.Settled || r.Report.Lifetime != "call" || r.Cancelled {
+				t.Errorf("%s: %+v", key, r)
+			}
+		}
+	})
+}
+
 func TestKeyJoinsTheRunningJob(t *testing.T) {
 	c := dial(t, "group", options{})
 	a := c.start(map[string]any{"key": "k"}, "sleep", "321")

@@ -200,7 +200,9 @@ type OutputParams struct {
 type RunParams struct {
 	StartParams
 	// BackgroundAfterMS answers after that time, with a job that goes on
-	// detached; it makes the job promotable. 0 is never.
+	// detached; it makes the job promotable. 0 is never. A job that was joined is
+	// detached only if it was started as promotable by this server, and else, where
+	// its lifetime is call, awaited to its end.
 	BackgroundAfterMS int64 `json:"background_after_ms,omitempty"`
 }
 

@@ -43,8 +43,8 @@ func (c *call) run() func() {
 }
 
 // await waits for the end of a job, of its main process alone where others stay
-// by request, or for the time after which it goes on without the request. Cancelling stops it, but for one that another start had
-// begun.
+// by request, or for the time after which it goes on without the request, if it
+// may. Cancelling stops it, but for one that another start had begun.
 func (c *call) await(j *job, after time.Duration, joined bool) {
 	var late <-chan time.Time
 	if after > 0 {
@@ -62,12 +62,12 @@ func (c *call) await(j *job, after time.Duration, joined bool) {
 			return
 		case <-late:
 			late = nil
-			if rep, err := j.promoted(); err == nil {
+			if rep, err := j.promoted(); err == nil && !j.over() {
 				r.Background, r.Report, r.Facts = true, rep, j.facts()
 				c.answer(j.box, r)
 				return
 			}
-			// It has ended, or is being stopped.
+			// It has ended, is being stopped, or ends with who started it.
 		case <-c.ctx.Done():
 			if r.Cancelled = true; !joined {
 				_, _ = j.stop(context.Background(), j.grace) // the report says what came of it
@@ -89,8 +89,15 @@ func (c *call) leftBehind(j *job, r *RunResult) {
 	c.answer(j.box, r)
 }
 
-// promoted detaches the job.
+// promoted detaches the job, unless it goes on by itself. One that was not started
+// for that ends with its server, also where that is this one.
 func (j *job) promoted() (unit.Report, error) {
+	switch {
+	case !j.promotable && j.isDetached():
+		return j.report(), nil
+	case !j.promotable:
+		return unit.Report{}, fail(CodeNotPromotable, KindNotPromotable, "cannot promote job "+j.name+": it was not started as promotable", "start it with promotable, or with lifetime detached")
+	}
 	o := &order{promote: true, answer: make(chan outcome, 1)}
 	if !j.give(o) {
 		return unit.Report{}, &unit.EndedError{Op: "promote", Name: j.name}
@@ -109,19 +116,13 @@ func (c *call) promote() func() {
 	}
 	return func() {
 		j := c.s.find(p.Name)
-		switch {
-		case j == nil:
+		if j == nil {
 			c.fail(c.unknown(p.Name))
 			return
-		case !j.promotable && j.isDetached():
-		case !j.promotable:
-			c.fail(fail(CodeNotPromotable, KindNotPromotable, "cannot promote job "+p.Name+": it was not started as promotable", "start it with promotable, or with lifetime detached"))
+		}
+		if _, err := j.promoted(); err != nil && !j.isDetached() {
+			c.fail(err)
 			return
-		default:
-			if _, err := j.promoted(); err != nil && !j.isDetached() {
-				c.fail(err)
-				return
-			}
 		}
 		c.answer(j.box, &JobResult{j.name, j.facts(), j.report()})
 	}
