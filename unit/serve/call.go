@@ -112,7 +112,7 @@ func (s *Server) enter(req rpc.Request) (*call, *Error) {
 		e.Data.ID = req.ID
 		return nil, e
 	case s.ending:
-		return nil, fail(CodeShutdown, KindShutdown, "cannot take the request: the server is ending")
+		return nil, errEnding()
 	case !s.initialized && req.Method != MethodInitialize && req.Method != MethodShutdown:
 		return nil, fail(CodeUninitialized, KindUninitialized, "cannot take the request: the first is initialize")
 	case len(s.calls) >= maxCalls, s.bytes+req.Size > maxCallBytes && len(s.calls) > 0:
@@ -123,6 +123,10 @@ func (s *Server) enter(req rpc.Request) (*call, *Error) {
 	s.calls[k] = c
 	s.bytes += req.Size
 	return c, nil
+}
+
+func errEnding() *Error {
+	return fail(CodeShutdown, KindShutdown, "cannot take the request: the server is ending")
 }
 
 // notified takes a message that wants no answer. It gets one all the same when

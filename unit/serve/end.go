@@ -25,14 +25,7 @@ func (s *Server) end(why string, written <-chan struct{}) Ended {
 	s.mu.Lock()
 	s.ending = true
 	s.mu.Unlock()
-	starts := s.abortAll(func(*start) bool { return true })
-	late := time.After(startsTime)
-	for _, st := range starts {
-		select {
-		case <-st.done:
-		case <-late: // a manager that does not answer; lifetime holds it
-		}
-	}
+	awaitStarts(s.abortAll(func(*start) bool { return true }), startsTime)
 	s.awaitKept()
 	ours, left, grace := s.mine()
 	ctx, cancel := context.WithTimeout(context.Background(), grace+proofTime+time.Duration(len(ours))*proofEach)
@@ -47,6 +40,19 @@ func (s *Server) end(why string, written <-chan struct{}) Ended {
 	case <-time.After(farewellTime):
 	}
 	return e
+}
+
+// awaitStarts waits, for some time at most, until all starts have come to
+// something: a manager may not answer, and then the lifetime holds what it started.
+func awaitStarts(starts []*start, most time.Duration) {
+	late := time.After(most)
+	for _, st := range starts {
+		select {
+		case <-st.done:
+		case <-late:
+			return
+		}
+	}
 }
 
 // keptTime is how long the end waits for a job to be left to itself.

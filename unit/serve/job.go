@@ -44,6 +44,11 @@ type job struct {
 	kept, settled chan struct{}
 	keptOnce      sync.Once
 
+	// tokens are those of all starts that came to it, and dropped is true once it
+	// is not remembered any more. Both are under the server's lock.
+	tokens  []string
+	dropped bool
+
 	mu sync.Mutex
 	// rep is the latest report.
 	rep  unit.Report
@@ -144,13 +149,17 @@ func (j *job) next() (Facts, <-chan struct{}) {
 	return j.told, j.changed
 }
 
-// give hands an order to the keeper; false when the job is over.
-func (j *job) give(o *order) bool {
+// give hands an order to the keeper; false when the job is over. It does not wait
+// longer than ctx for a keeper that is busy, which gets the order all the same.
+func (j *job) give(ctx context.Context, o *order) bool {
 	select {
 	case j.orders <- o:
 		return true
 	case <-j.settled:
 		return false
+	case <-ctx.Done():
+		go j.give(context.Background(), o)
+		return true
 	}
 }
 
@@ -159,7 +168,7 @@ func (j *job) give(o *order) bool {
 // goes on.
 func (j *job) stop(ctx context.Context, grace time.Duration) (unit.Report, error) {
 	o := &order{grace: grace, answer: make(chan outcome, 1)}
-	if !j.give(o) {
+	if !j.give(ctx, o) {
 		return j.report(), nil
 	}
 	select {
@@ -210,7 +219,7 @@ func (j *job) finish(rep unit.Report) {
 
 // overSized stops a job that wrote more than it may.
 func (j *job) overSized() {
-	go j.give(&order{exceeded: true, grace: j.grace, answer: make(chan outcome, 1)})
+	go j.give(context.Background(), &order{exceeded: true, grace: j.grace, answer: make(chan outcome, 1)})
 }
 
 // isEnded is true for an error that says that there is nothing to act on.

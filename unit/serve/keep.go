@@ -9,10 +9,12 @@ import (
 )
 
 const (
-	// retryPause is the time between two attempts to wait for a job whose
-	// record cannot be read, and maxRetries how many there are.
-	retryPause = time.Second
-	maxRetries = 10
+	// retryPause is the time between two attempts to wait for a job, such as one
+	// whose record cannot be read, and maxRetries how many may fail one after the
+	// other. A wait that lasts for lastingTime was none that failed.
+	retryPause  = time.Second
+	maxRetries  = 10
+	lastingTime = 10 * time.Second
 	// restTime is when it is first looked whether a job that rests was disturbed,
 	// without anybody having told so; each time twice as long passes until the
 	// next look, at most maxRest. A manager that has gone and come back tells.
@@ -99,6 +101,7 @@ func (k *keeping) turn() bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	result := make(chan outcome, 1)
+	k.began = time.Now()
 	go func() { result <- k.do(ctx) }()
 	r, more := k.hear(result, cancel)
 	if !more {
@@ -120,6 +123,9 @@ type keeping struct {
 	// want to know what came of it.
 	killAt  time.Time
 	waiters []chan outcome
+	// began is when it began to do that, and retries how many waits in a row have
+	// failed.
+	began   time.Time
 	retries int
 }
 
@@ -174,14 +180,20 @@ func (k *keeping) heard(r outcome) (outcome, bool) {
 	if r.final {
 		return r, false
 	}
+	stopped := !k.killAt.IsZero() // what has become of a stop is for who wanted it
 	k.answer(r)
-	if r.err == nil {
+	switch {
+	case stopped:
+	case r.err == nil || time.Since(k.began) >= lastingTime:
 		k.retries = 0
-	} else if k.retries++; k.retries > maxRetries {
+	default:
+		k.retries++
+	}
+	if k.retries > maxRetries {
 		r.rep = k.j.report()
 		return r, false // its record is gone, or is somebody else's
 	}
-	attend, pause := k.j.attend(k.h), r.err != nil
+	attend, pause := k.j.attend(k.h), r.err != nil && !stopped
 	k.do = func(ctx context.Context) outcome {
 		if pause {
 			select {

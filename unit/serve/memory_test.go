@@ -66,6 +66,32 @@ func TestTokensAreForgotten(t *testing.T) {
 	}
 }
 
+// A job is forgotten with the tokens of all starts that came to it.
+func TestTokensOfJobs(t *testing.T) {
+	s := New(Config{MaxRunning: 1})
+	j := &job{s: s, name: "a", at: time.Now()}
+	s.remember(j)
+	comes := func(token string) {
+		st := &start{token: token, cancel: func() {}, done: make(chan struct{})}
+		if fault := s.note(st); fault != nil {
+			t.Fatal(fault)
+		}
+		s.ended(st, j)
+	}
+	comes("own")
+	comes("joined")
+	comes("")
+	s.retired = append(s.retired, j)
+	if len(s.tokens) != 2 || s.tokens["own"].job != j {
+		t.Errorf("%d tokens", len(s.tokens))
+	}
+	s.prune(j.at.Add(2 * settledTime))
+	comes("late")
+	if len(s.tokens) != 0 {
+		t.Errorf("%d tokens stay", len(s.tokens))
+	}
+}
+
 func TestSettledJobsAreForgotten(t *testing.T) {
 	s := New(Config{MaxRunning: 1})
 	at := time.Now()

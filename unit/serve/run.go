@@ -99,7 +99,7 @@ func (j *job) promoted() (unit.Report, error) {
 		return unit.Report{}, fail(CodeNotPromotable, KindNotPromotable, "cannot promote job "+j.name+": it was not started as promotable", "start it with promotable, or with lifetime detached")
 	}
 	o := &order{promote: true, answer: make(chan outcome, 1)}
-	if !j.give(o) {
+	if !j.give(context.Background(), o) {
 		return unit.Report{}, &unit.EndedError{Op: "promote", Name: j.name}
 	}
 	r := <-o.answer

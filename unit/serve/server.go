@@ -196,9 +196,10 @@ func (s *Server) drop(i int) *job {
 	if s.jobs[j.name] == j {
 		delete(s.jobs, j.name)
 	}
-	if st := s.tokens[j.token]; st != nil && st.job == j {
-		delete(s.tokens, j.token)
+	for _, token := range j.tokens {
+		delete(s.tokens, token)
 	}
+	j.tokens, j.dropped = nil, true
 	return j
 }
 

@@ -44,10 +44,14 @@ func (c *call) begin(p *StartParams) (*start, *unit.Spec, *Error) {
 	return st, spec, c.s.note(st)
 }
 
-// note remembers a start, unless its token says that there shall be none.
+// note remembers a start, unless its token says that there shall be none. The end
+// aborts all that were noted before it.
 func (s *Server) note(st *start) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.ending {
+		return errEnding()
+	}
 	if st.token != "" {
 		if s.tokens[st.token] != nil {
 			return fail(CodeExists, KindExists, "cannot start the job: its token is that of another start").field("token")
@@ -67,8 +71,12 @@ func (s *Server) ended(st *start, j *job) {
 	defer s.mu.Unlock()
 	st.job = j
 	delete(s.starts, st)
-	if j == nil && s.tokens[st.token] == st {
+	switch {
+	case st.token == "":
+	case j == nil || j.dropped:
 		delete(s.tokens, st.token)
+	default:
+		j.tokens = append(j.tokens, st.token)
 	}
 	close(st.done)
 }
