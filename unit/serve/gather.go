@@ -48,28 +48,37 @@ func (g *gather) open() error {
 	return nil
 }
 
-// add has a stream read until it ends.
+// add makes room for a stream, which a kernel may not have.
 func (g *gather) add(s *stream) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.next++
 	s.id = g.next
-	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(uint32(s.id)), Pad: int32(s.id >> 32)}
-	if err := g.control(unix.EPOLL_CTL_ADD, s.fd, &ev); err != nil {
-		return err
+	// Nothing is asked for yet. That it was closed is told all the same, once, and
+	// again to who asks.
+	if err := g.control(unix.EPOLL_CTL_ADD, s, unix.EPOLLONESHOT); err != nil {
+		return fmt.Errorf("cannot read the output of the job: %w", err)
 	}
-	g.streams[s.id] = s
 	return nil
 }
 
+// begin has a stream read until it ends.
+func (g *gather) begin(s *stream) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.streams[s.id] = s
+	return g.control(unix.EPOLL_CTL_MOD, s, unix.EPOLLIN)
+}
+
 // control is epoll_ctl(2), for who holds the lock.
-func (g *gather) control(op, fd int, ev *unix.EpollEvent) error {
+func (g *gather) control(op int, s *stream, events uint32) error {
+	ev := unix.EpollEvent{Events: events, Fd: int32(uint32(s.id)), Pad: int32(s.id >> 32)}
 	raw, err := g.epoll.SyscallConn()
 	if err != nil {
 		return err
 	}
 	var cerr error
-	err = raw.Control(func(epoll uintptr) { cerr = unix.EpollCtl(int(epoll), op, fd, ev) })
+	err = raw.Control(func(epoll uintptr) { cerr = unix.EpollCtl(int(epoll), op, s.fd, &ev) })
 	return errors.Join(err, os.NewSyscallError("epoll_ctl", cerr))
 }
 
@@ -77,10 +86,8 @@ func (g *gather) control(op, fd int, ev *unix.EpollEvent) error {
 func (g *gather) remove(s *stream) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.streams[s.id] == s {
-		delete(g.streams, s.id)
-		_ = g.control(unix.EPOLL_CTL_DEL, s.fd, nil) // closing it does the same
-	}
+	delete(g.streams, s.id)
+	_ = g.control(unix.EPOLL_CTL_DEL, s, 0) // closing it does the same
 }
 
 // close ends the goroutine. Streams that are left are read no more.

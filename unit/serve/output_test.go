@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -183,6 +184,43 @@ func TestOutputHasNoMore(t *testing.T) {
 				t.Errorf("%s: %+v", mode, o)
 			}
 			c.call("job.stop", map[string]any{"name": name}, nil)
+		}
+	})
+}
+
+// Somebody outside of a job has its output, and keeps it when all of the job has
+// ended: nobody says then that it is closed, and nobody waits for that.
+func TestOutputIsGivenUp(t *testing.T) {
+	in(t, func(t *testing.T, rung string) {
+		c := dial(t, rung, options{})
+		name := c.start(map[string]any{"output": map[string]any{"merged": true}}, "sh", "-c", "echo up; exec sleep 3731")
+		c.told("job/output", name)
+		var started serve.Started
+		if err := json.Unmarshal(c.told("job/started", name).Params, &started); err != nil {
+			t.Fatal(err)
+		}
+		held, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/1", started.PID), os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer held.Close()
+		wait := c.ask("job.wait", map[string]any{"name": name, "for": "streams"})
+		c.call("job.stop", map[string]any{"name": name}, nil)
+		if rep := c.settled(name); rep.Streams.State != "held" || !rep.Confirmed {
+			t.Errorf("%+v", rep.Streams)
+		}
+		var w serve.WaitResult
+		if c.answer(wait).into(t, &w); w.Reached || w.Facts.Streams || !w.Facts.Settled {
+			t.Errorf("%+v", w)
+		}
+		var o serve.OutputResult
+		if c.call("job.output", map[string]any{"name": name}, &o); !o.Ended || o.Facts.Streams || len(o.Chunks) != 1 {
+			t.Errorf("%+v", o)
+		}
+		for _, m := range c.Said() {
+			if m.Method == "job/streams" {
+				t.Errorf("%s", m.raw)
+			}
 		}
 	})
 }

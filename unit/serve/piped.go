@@ -34,7 +34,7 @@ type piped struct {
 	// name and changed are the job's.
 	name    string
 	changed func()
-	// ended is called once, when every stream has ended.
+	// ended is called once, when every stream is closed.
 	ended func()
 	// exceeded is called once, when there is more than max.
 	exceeded func()
@@ -44,7 +44,8 @@ type piped struct {
 	seen    int64
 	over    bool
 	turn    int
-	// closed is closed when every stream has ended.
+	// closed is closed when every stream is. Of one that was given up it is not
+	// known, and open counts it to the end.
 	closed chan struct{}
 	open   int
 }
@@ -65,20 +66,24 @@ type stream struct {
 	// cut is how much came after max; cutTold how much of that was told.
 	cut, cutTold int64
 	// lost is how much was overwritten before it was told.
-	lost  int64
+	lost int64
+	// ended is true once nothing more is read of it: it was closed, or given up.
 	ended bool
 }
 
-func (p *piped) add(name string, fd int, pool *pool) {
-	p.streams = append(p.streams, &stream{name: name, out: p, fd: fd, ring: ring{pool: pool, most: maxRing}})
+// add is for a pipe that will be read: what cannot be is said before the start.
+func (p *piped) add(name string, fd int, pool *pool) error {
+	s := &stream{name: name, out: p, fd: fd, ring: ring{pool: pool, most: maxRing}}
+	p.streams = append(p.streams, s)
 	p.open++
+	return p.gather.add(s)
 }
 
 // start begins to read.
 func (p *piped) start() {
 	for _, s := range p.streams {
-		if p.gather.add(s) != nil {
-			p.finish(s) // what cannot be read is as good as closed
+		if p.gather.begin(s) != nil {
+			p.finish(s, false)
 		}
 	}
 }
@@ -86,7 +91,7 @@ func (p *piped) start() {
 // readFrom takes what a stream has, once.
 func (p *piped) readFrom(s *stream, buf []byte) {
 	if !p.readOnce(s, buf) {
-		p.finish(s)
+		p.finish(s, true)
 	}
 }
 
@@ -133,14 +138,17 @@ func (p *piped) take(s *stream, b []byte) {
 	}
 }
 
-// finish ends a stream, once.
-func (p *piped) finish(s *stream) {
+// finish ends a stream, once, which is closed by all who wrote to it, or is given
+// up.
+func (p *piped) finish(s *stream, closed bool) {
 	if !s.close(p.gather) {
 		return
 	}
 	p.mu.Lock()
 	s.ended = true
-	p.open--
+	if closed {
+		p.open--
+	}
 	last := p.open == 0
 	p.mu.Unlock()
 	p.changed()
@@ -150,20 +158,19 @@ func (p *piped) finish(s *stream) {
 	}
 }
 
-// drain waits until every stream has ended, but not for ever: a process that
-// left the unit can hold one. It is false for one that was given up.
-func (p *piped) drain(d time.Duration) bool {
+// drain waits until every stream is closed, but not for ever: a process that left
+// the unit can hold one, which is given up then.
+func (p *piped) drain(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-p.closed:
-		return true
+		return
 	case <-timer.C:
 	}
 	for _, s := range p.streams {
-		p.finish(s)
+		p.finish(s, false)
 	}
-	return false
 }
 
 // catchUp waits, for some time at most, until all was told that is written by

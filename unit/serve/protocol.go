@@ -385,8 +385,8 @@ type OutputResult struct {
 	Cursor string `json:"cursor"`
 	// More is true when there is more to read now.
 	More bool `json:"more"`
-	// Ended is true when every stream that was asked for is closed and was read
-	// to its end.
+	// Ended is true when every stream that was asked for was read to its end, after
+	// which nothing comes.
 	Ended bool  `json:"ended"`
 	Facts Facts `json:"facts"`
 }

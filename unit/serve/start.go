@@ -306,9 +306,11 @@ func (e *ends) pipes(p *StartParams, rings *pool, gather *gather) error {
 		if err != nil {
 			return err
 		}
-		e.out.add(st.name, own, rings)
 		*st.end = jobs
 		e.jobs = append(e.jobs, jobs)
+		if err := e.out.add(st.name, own, rings); err != nil {
+			return err
+		}
 	}
 	if p.Output.Merged {
 		e.stdio.Err = e.stdio.Out
