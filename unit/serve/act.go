@@ -39,7 +39,8 @@ func graceOf(ms *int64) (*time.Duration, *Error) {
 }
 
 // stop ends a job, of this server or not; a nil grace is the job's own. When ctx
-// is done it answers with the present state: the stop goes on.
+// is done it answers with the present state: the stop goes on, as long as the
+// server does.
 func (s *Server) stop(ctx context.Context, name string, grace *time.Duration) (unit.Report, Facts, error) {
 	if j := s.find(name); j != nil {
 		d := j.grace
@@ -60,16 +61,25 @@ func (s *Server) stop(ctx context.Context, name string, grace *time.Duration) (u
 	if err != nil {
 		return unit.Report{}, Facts{}, err
 	}
-	defer h.Close()
 	d := h.Record().Grace
 	if grace != nil {
 		d = *grace
 	}
-	rep, err := h.Stop(ctx, d)
-	if rep.Schema != "" && (rep.Confirmed || isEnded(err) || errors.Is(err, context.Canceled)) {
-		err = nil
+	stopped := make(chan outcome, 1)
+	s.tasks.Go(func() {
+		defer h.Close()
+		rep, err := h.Stop(context.Background(), d)
+		stopped <- outcome{rep: rep, err: err}
+	})
+	select {
+	case o := <-stopped:
+		if o.rep.Schema != "" && (o.rep.Confirmed || isEnded(o.err)) {
+			o.err = nil
+		}
+		return o.rep, factsOf(&o.rep), o.err
+	case <-ctx.Done():
+		return s.look(context.Background(), name)
 	}
-	return rep, factsOf(&rep), err
 }
 
 // boxOf is where the answers about a job go, behind what was told of it before;

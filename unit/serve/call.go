@@ -129,6 +129,22 @@ func errEnding() *Error {
 	return fail(CodeShutdown, KindShutdown, "cannot take the request: the server is ending")
 }
 
+// large carries out a request whose answer can be so: few at a time, and none
+// while much waits to be written, so that what nobody reads is bounded.
+func (c *call) large(do func()) func() {
+	return func() {
+		select {
+		case c.s.large <- struct{}{}:
+			defer func() { <-c.s.large }()
+		case <-c.ctx.Done():
+			c.fail(c.ctx.Err())
+			return
+		}
+		c.s.w.room()
+		do()
+	}
+}
+
 // notified takes a message that wants no answer. It gets one all the same when
 // it is none that there is: whoever forgot the id would wait for ever.
 func (s *Server) notified(req rpc.Request) {

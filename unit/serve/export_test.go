@@ -8,8 +8,8 @@ import (
 // Hold lets a server meet what chance seldom meets. "kept" holds up whoever
 // leaves the rest of a job to itself until the server is about to end, and waits
 // for just that; where it does not wait, until it has surely gone on. "start"
-// gives up a start just when it has come to something.
-// Empty holds nothing up.
+// gives up a start just when it has come to something. "watch" lets two requests
+// meet that make the same job known. Empty holds nothing up.
 func (s *Server) Hold(what string) {
 	switch what {
 	case "kept":
@@ -18,6 +18,15 @@ func (s *Server) Hold(what string) {
 		s.at = func(m moment) {
 			if m == startOver {
 				s.abortAll(func(*start) bool { return true })
+			}
+		}
+	case "watch":
+		var met sync.WaitGroup
+		met.Add(2)
+		s.at = func(m moment) {
+			if m == aboutToWatch {
+				met.Done()
+				met.Wait()
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -92,11 +93,17 @@ func TestHostileLines(t *testing.T) {
 // rss is the resident memory of a process, in bytes.
 func rss(t testing.TB, pid int) int {
 	t.Helper()
+	return statusOf(t, pid, "VmRSS:")
+}
+
+// statusOf is a size in a process's status, in bytes (proc_pid_status(5)).
+func statusOf(t testing.TB, pid int, field string) int {
+	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(b), "VmRSS:")
+	_, rest, _ := strings.Cut(string(b), field)
 	n, err := strconv.Atoi(strings.Fields(rest)[0])
 	if err != nil {
 		t.Fatal(err)
@@ -192,6 +199,53 @@ func TestClientThatDoesNotRead(t *testing.T) {
 			t.Errorf("%d answers to %d requests", answers, n)
 		}
 	})
+}
+
+// Nor does one that asks for much and does not read it.
+func TestLargeAnswersAreBounded(t *testing.T) {
+	c := dial(t, "group", options{deaf: true})
+	out := bufio.NewReader(c.Out)
+	c.send(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{}}`)
+	ask := func(id, method string, params any) {
+		b, _ := json.Marshal(params)
+		c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":%q,"params":%s}`, id, method, b))
+	}
+	answer := func(id string) string {
+		of := regexp.MustCompile(`^{"jsonrpc":"2.0","id":"` + id + `"`)
+		for {
+			line, err := out.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			if of.MatchString(line) {
+				return line
+			}
+		}
+	}
+	const asked, size = 50, 4 << 20
+	ask("run", "job.run", c.job(map[string]any{"name": "a", "output": map[string]any{"mode": "capture"}}, "head", "-c", strconv.Itoa(size), "/dev/zero"))
+	answer("run")
+	for i := range asked {
+		ask(fmt.Sprint(i), "job.output", map[string]any{"name": "a", "max_bytes": size, "encoding": "base64"})
+	}
+	most, same := 0, 0
+	eventually(func() bool { // until it takes no more
+		now := statusOf(t, c.Cmd.Process.Pid, "VmHWM:")
+		if same++; now != most {
+			most, same = now, 0
+		}
+		return same > 40
+	})
+	for range asked {
+		if n := len(answer(`[0-9]+`)); n < size*4/3 {
+			t.Fatalf("an answer of %d bytes", n)
+		}
+	}
+	if most = statusOf(t, c.Cmd.Process.Pid, "VmHWM:"); most > 150<<20 {
+		t.Errorf("the server had %d MiB", most>>20)
+	} else {
+		t.Logf("the server had %d MiB", most>>20)
+	}
 }
 
 // A job that lives costs its server a goroutine or two and its descriptors, not a

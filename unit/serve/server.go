@@ -27,6 +27,8 @@ const (
 	// they can be together.
 	maxCalls     = 4096
 	maxCallBytes = 64 << 20
+	// maxLarge is how many requests with large answers are carried out at once.
+	maxLarge = 2
 	// tidyTime is how often what is old is dropped.
 	tidyTime = 30 * time.Second
 )
@@ -53,6 +55,8 @@ type Server struct {
 	main  *box
 	gate  *admission
 	slots chan struct{}
+	// large are the requests with large answers that are carried out.
+	large chan struct{}
 	rings *pool
 	// gather reads the output of jobs.
 	gather *gather
@@ -91,6 +95,8 @@ const (
 	awaitingKept
 	// startOver: a start has come to something, and is not answered yet.
 	startOver
+	// aboutToWatch: a job that another server started is about to be known here.
+	aboutToWatch
 )
 
 func (s *Server) reached(m moment) {
@@ -105,7 +111,7 @@ func New(cfg Config) *Server {
 		cfg.MaxRunning = 4 * runtime.NumCPU()
 	}
 	return &Server{
-		cfg: cfg, l: cfg.Launcher, gate: &admission{most: cfg.MaxRunning}, slots: make(chan struct{}, maxStarting), rings: &pool{}, gather: &gather{},
+		cfg: cfg, l: cfg.Launcher, gate: &admission{most: cfg.MaxRunning}, slots: make(chan struct{}, maxStarting), large: make(chan struct{}, maxLarge), rings: &pool{}, gather: &gather{},
 		calls: map[string]*call{}, jobs: map[string]*job{}, starts: map[*start]struct{}{}, tokens: map[string]*start{},
 		quit: make(chan struct{}),
 	}

@@ -29,7 +29,7 @@ type tail struct {
 	shut bool
 }
 
-// streams are those of a capture.
+// streamNames are those of a capture.
 var streamNames = [...]capture.Stream{capture.Stdout, capture.Stderr}
 
 // newTail prepares to tell of the output in a job's directory, which is the
@@ -41,6 +41,12 @@ func newTail(dir *os.File, name, encoding string, at capture.Cursor) (*tail, err
 		return nil, err
 	}
 	return &tail{name: name, encoding: encoding, dir: dir, watch: w, at: at, ended: make(chan struct{})}, nil
+}
+
+// discard gives a tail up that nobody has begun.
+func (t *tail) discard() {
+	_ = t.watch.Close()
+	t.dir.Close()
 }
 
 // begin tells of what is there and begins to watch for more.

@@ -74,9 +74,13 @@ func (s *Server) watch(h *launch.Job, follow bool, encoding string, at capture.C
 	if j.box == nil {
 		j.box = s.w.box(nil)
 	}
+	s.reached(aboutToWatch)
 	s.mu.Lock()
 	if other := s.jobs[j.name]; other != nil && !other.over() {
 		s.mu.Unlock()
+		if j.tail != nil {
+			j.tail.discard()
+		}
 		h.Close()
 		return other, nil
 	}
@@ -122,7 +126,7 @@ func (c *call) list() func() {
 	if !c.params(&p) {
 		return nil
 	}
-	return func() {
+	return c.large(func() {
 		found, err := c.s.l.Names()
 		if err != nil {
 			c.fail(err)
@@ -147,7 +151,7 @@ func (c *call) list() func() {
 			}
 		}
 		c.answer(nil, r)
-	}
+	})
 }
 
 func (p *ListParams) wants(rec *unit.Record) bool {
@@ -296,14 +300,14 @@ func (c *call) output() func() {
 		q.MaxBytes = 256 << 10
 	}
 	q.MaxBytes = min(max(q.MaxBytes, 4), 4<<20)
-	return func() {
+	return c.large(func() {
 		r, err := c.s.output(c.ctx, &q, at)
 		if err != nil {
 			c.fail(err)
 			return
 		}
 		c.answer(nil, r)
-	}
+	})
 }
 
 // output reads what is there, of a pipe's ring or of a capture.
