@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -89,9 +88,9 @@ func (o *jobOptions) register(cmd *cobra.Command, lifetime unit.Lifetime, stdin 
 	f.BoolP("pipe", "P", false, "accepted for systemd-run's sake: the caller's streams are passed anyway")
 	f.BoolP("collect", "G", false, "accepted for systemd-run's sake: units are always collected")
 	f.Bool("wait", false, "accepted for systemd-run's sake: run waits, start does not")
-	choices := map[string][]string{
-		"isolation": append([]string{"auto"}, launch.Ladder()...), "leftovers": {"kill", "wait", "keep"}, "lifetime": {"call", "owner", "detached"},
-		"stdin": {"null", "inherit"}, "output": {"capture", "inherit", "journal", "null"}, "on-output-max": {"truncate", "stop"},
+	choices := map[string][]string{"isolation": append([]string{"auto"}, launch.Ladder()...)}
+	for _, name := range []string{"leftovers", "lifetime", "stdin", "output", "on-output-max"} {
+		choices[name] = launch.Choices(fieldOf(name))
 	}
 	for name, values := range choices {
 		cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
@@ -107,9 +106,14 @@ func (o *jobOptions) spec(cmd *cobra.Command, caller keeper.Caller, command []st
 	s := &unit.Spec{
 		Command: command, Umask: caller.Umask, Rlimits: caller.Rlimits, Description: o.description,
 		Properties: o.properties, UID: o.uid, GID: o.gid, Owner: o.owner, OwnerPID: o.ownerPID.n, OwnerUnit: o.ownerUnit, Key: o.key, RequireLimits: o.requireLimits,
+		CgroupParent: o.cgroupParent, Slice: o.slice, Leftovers: unit.Leftovers(o.leftovers), Lifetime: unit.Lifetime(o.lifetime),
+		Stdin: unit.Input(o.stdin), Output: unit.Output(o.output), OnOutputMax: unit.OnOutputMax(o.onOutputMax),
 	}
-	for _, step := range []func(*unit.Spec) error{o.place, o.times, o.policies, o.manage, o.limits, o.environment, o.expand, o.priority} {
-		if err := step(s); err != nil {
+	if o.nice.given {
+		s.Nice = &o.nice.n
+	}
+	for _, step := range []func(*unit.Spec) error{o.place, o.times, o.limits, o.manage, launch.Check, o.environment, o.expand} {
+		if err := o.named(step(s)); err != nil {
 			return nil, err
 		}
 	}
@@ -139,47 +143,64 @@ func (o *jobOptions) place(s *unit.Spec) (err error) {
 	if s.Isolation, err = o.rungs(); err != nil {
 		return err
 	}
-	if s.CgroupParent = o.cgroupParent; s.CgroupParent != "" {
-		if err := absolute("cgroup-parent", s.CgroupParent); err != nil {
-			return err
-		}
-	}
-	if o.slice != "" {
-		if s.Slice, err = unit.ParseSlice(o.slice); err != nil {
-			return err
-		}
-	}
 	if o.appID != "" {
 		return o.application(s)
 	}
 	return nil
 }
 
-// rungs are the isolations to try. Who names a manager wants it.
+// rungs are the isolations to try.
 func (o *jobOptions) rungs() ([]string, error) {
-	ladder := launch.Ladder()
+	var asked []string
 	switch {
 	case o.scope && o.isolation != "auto" && o.isolation != verify.IsolationScope:
 		return nil, usage("cannot use --scope and --isolation %s together", quote(o.isolation))
 	case o.scope:
-		return []string{verify.IsolationScope}, nil
-	case o.isolation == "auto" && (o.user || o.system || o.host != "" || o.machine != "") && o.cgroupParent != "":
-		return nil, &usageError{"cannot use --cgroup-parent: a manager makes the cgroups of its units", "leave out --user, --system, --host and --machine"}
-	case o.isolation == "auto" && (o.user || o.system || o.host != "" || o.machine != ""):
-		return launch.Managed(), nil
-	case o.isolation == "auto" && o.cgroupParent != "":
-		return []string{verify.IsolationCgroup}, nil
-	case o.isolation == "auto":
-		return ladder, nil
+		asked = []string{verify.IsolationScope}
+	case o.isolation != "auto":
+		asked = strings.Split(o.isolation, ",")
 	}
-	rungs, err := launch.Rungs(strings.Split(o.isolation, ","))
-	if err != nil {
-		return nil, wrong("isolation", o.isolation, err)
+	// What a manager elsewhere holds is for elsewhere to say.
+	return launch.Choose(asked, o.user || o.system || len(asked) == 0 && o.manager() != "", o.cgroupParent)
+}
+
+// manager is the option that names a manager; empty for none.
+func (o *jobOptions) manager() string {
+	switch {
+	case o.user:
+		return "user"
+	case o.system:
+		return "system"
+	case o.host != "":
+		return "host"
+	case o.machine != "":
+		return "machine"
 	}
-	if o.cgroupParent != "" && !slices.Contains(rungs, verify.IsolationCgroup) {
-		return nil, usage("cannot use --cgroup-parent: isolation cgroup is not among %s", quote(o.isolation))
+	return ""
+}
+
+// option is how a part of a job is asked for.
+func (o *jobOptions) option(field string) string {
+	if field == "manager" {
+		field = o.manager()
 	}
-	return rungs, nil
+	return "--" + strings.ReplaceAll(field, "_", "-")
+}
+
+// fieldOf is the part of a job that an option asks for.
+func fieldOf(option string) string { return strings.ReplaceAll(option, "-", "_") }
+
+// named is an error with the options in it that it is about.
+func (o *jobOptions) named(err error) error {
+	var wrong *launch.FieldError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	hint := ""
+	if h := wrong.Hints(o.option); len(h) > 0 {
+		hint = h[0]
+	}
+	return &usageError{wrong.Says(o.option), hint}
 }
 
 func (o *jobOptions) times(s *unit.Spec) (err error) {
@@ -226,49 +247,7 @@ func size(option, value string) (int64, error) {
 	return 0, &usageError{"cannot use --" + option + " " + quote(value) + ": it is not a size", "write it in bytes, or with K, M, G or T: 64M"}
 }
 
-func (o *jobOptions) policies(s *unit.Spec) (err error) {
-	s.Leftovers, s.Lifetime = unit.Leftovers(o.leftovers), unit.Lifetime(o.lifetime)
-	s.Stdin, s.Output, s.OnOutputMax = unit.Input(o.stdin), unit.Output(o.output), unit.OnOutputMax(o.onOutputMax)
-	if s.OutputMax, err = size("output-max", o.outputMax); err != nil {
-		return err
-	}
-	for _, c := range []struct {
-		option, value string
-		allowed       []string
-	}{
-		{"leftovers", o.leftovers, []string{"kill", "wait", "keep"}},
-		{"lifetime", o.lifetime, []string{"call", "owner", "detached"}},
-		{"stdin", o.stdin, []string{"null", "inherit"}},
-		{"output", o.output, []string{"capture", "inherit", "journal", "null"}},
-		{"on-output-max", o.onOutputMax, []string{"truncate", "stop"}},
-	} {
-		if !slices.Contains(c.allowed, c.value) {
-			return usage("cannot use --%s %s: one of %s is expected", c.option, quote(c.value), strings.Join(c.allowed, ", "))
-		}
-	}
-	return o.ownedBy(s.Lifetime)
-}
-
-// ownedBy checks what a job is to end with.
-func (o *jobOptions) ownedBy(lifetime unit.Lifetime) error {
-	owned, pid, name := lifetime == unit.LifetimeOwner, o.ownerPID.n != 0, o.ownerUnit != ""
-	switch {
-	case pid && name:
-		return usage("cannot use --owner-pid and --owner-unit together")
-	case owned && !name && o.ownerPID.n <= 0:
-		return &usageError{"cannot use --lifetime owner: no owner was named", "name its process with --owner-pid, or its unit with --owner-unit"}
-	case !owned && pid:
-		return &usageError{"cannot use --owner-pid: the job's lifetime is " + o.lifetime, "add --lifetime owner"}
-	case !owned && name:
-		return &usageError{"cannot use --owner-unit: the job's lifetime is " + o.lifetime, "add --lifetime owner"}
-	}
-	if name && !unit.IsOwnerUnit(o.ownerUnit) {
-		return usage("cannot use --owner-unit %s: the name of a unit, such as user@1000.service or session-2.scope, is expected", quote(o.ownerUnit))
-	}
-	return nil
-}
-
-func (o *jobOptions) limits(s *unit.Spec) error {
+func (o *jobOptions) limits(s *unit.Spec) (err error) {
 	for _, l := range []struct{ option, name, value string }{
 		{"memory-max", "MemoryMax", o.memoryMax}, {"tasks-max", "TasksMax", o.tasksMax}, {"cpu-quota", "CPUQuota", o.cpuQuota},
 	} {
@@ -277,7 +256,8 @@ func (o *jobOptions) limits(s *unit.Spec) error {
 		}
 		s.Limits = append(s.Limits, unit.LimitAsked{Name: l.name, Value: l.value})
 	}
-	return launch.CheckProperties(s)
+	s.OutputMax, err = size("output-max", o.outputMax)
+	return err
 }
 
 // environment decides the job's environment.
@@ -285,11 +265,11 @@ func (o *jobOptions) environment(s *unit.Spec) error {
 	var set []string
 	for _, kv := range o.setenv {
 		name, _, assigned := strings.Cut(kv, "=")
-		switch name {
-		case "":
+		if name == "" {
 			return usage("cannot use --setenv %s: NAME or NAME=VALUE is expected", quote(kv))
-		case unit.JobVariable:
-			return usage("cannot use --setenv %s: unitward sets it to the job's name", quote(kv))
+		}
+		if err := launch.CheckVariable(name); err != nil {
+			return wrong("setenv", kv, err)
 		}
 		if !assigned {
 			value, ok := os.LookupEnv(name)
@@ -305,22 +285,6 @@ func (o *jobOptions) environment(s *unit.Spec) error {
 	if o.cleanEnv {
 		o.search = unit.Environ(os.Environ(), set, false)
 	}
-	return nil
-}
-
-func (o *jobOptions) priority(s *unit.Spec) error {
-	for _, who := range []struct{ option, name string }{{"uid", o.uid}, {"gid", o.gid}} {
-		if err := launch.CheckUser(who.name); err != nil {
-			return wrong(who.option, who.name, err)
-		}
-	}
-	if !o.nice.given {
-		return nil
-	}
-	if o.nice.n < -20 || o.nice.n > 19 {
-		return usage("cannot use --nice %d: a level from -20 to 19 is expected", o.nice.n)
-	}
-	s.Nice = &o.nice.n
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path"
 	"slices"
 	"strings"
 
@@ -9,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/launch"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -43,32 +43,20 @@ func on(f *pflag.FlagSet, name string) bool {
 	return o != nil && o.Changed && (o.Value.Type() != "bool" || o.Value.String() == "true")
 }
 
-// assigns are the options that set a property which -p could set too.
-var assigns = map[string]string{
-	"memory-max": "MemoryMax", "tasks-max": "TasksMax", "cpu-quota": "CPUQuota", "nice": "Nice", "uid": "User", "gid": "Group", "slice": "Slice",
-	"description": "Description", "working-directory": "WorkingDirectory", "root-directory": "RootDirectory", "send-sighup": "SendSIGHUP",
-}
-
 // fits refuses options of a job that cannot both hold, as far as that depends
 // on what they came to.
 func (o *jobOptions) fits(cmd *cobra.Command, s *unit.Spec) error {
 	given := func(name string) bool { return on(cmd.Flags(), name) }
-	for _, p := range o.properties {
-		name, _, _ := strings.Cut(p, "=")
-		for option, property := range assigns {
-			if name == property && given(option) {
-				return usage("cannot use --%s and --property %s together: both set the property", option, quote(p))
-			}
+	var fields []string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if given(f.Name) {
+			fields = append(fields, fieldOf(f.Name))
 		}
+	})
+	if err := launch.CheckAssigned(o.properties, fields); err != nil {
+		return o.named(err)
 	}
 	rungs := strings.Join(s.Isolation, ",")
-	if !slices.Contains(s.Isolation, verify.IsolationService) && !slices.Contains(s.Isolation, verify.IsolationScope) {
-		for _, option := range []string{"user", "system"} {
-			if given(option) {
-				return &usageError{"cannot use --" + option + " with isolation " + rungs + ": no manager holds such a job", "leave one of them out"}
-			}
-		}
-	}
 	if !slices.Contains(s.Isolation, verify.IsolationService) && given("service-type") {
 		return usage("cannot use --service-type with isolation %s: no service holds such a job", rungs)
 	}
@@ -84,14 +72,6 @@ func (o *jobOptions) fits(cmd *cobra.Command, s *unit.Spec) error {
 	}
 	if s.Lifetime == unit.LifetimeOwner && s.DetachAfter > 0 {
 		return usage("cannot use --detach-after with --lifetime owner: a job that is let go ends with nobody")
-	}
-	return nil
-}
-
-// absolute refuses a path of a cgroup that leads nowhere.
-func absolute(option, value string) error {
-	if !path.IsAbs(value) || path.Clean(value) != value {
-		return &usageError{"cannot use --" + option + " " + quote(value) + ": a clean absolute path is expected", "it is that below the cgroup root, as in /proc/self/cgroup"}
 	}
 	return nil
 }

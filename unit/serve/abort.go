@@ -53,7 +53,7 @@ func (c *call) abortStart() func() {
 		return nil
 	}
 	if p.Token == "" || len(p.Token) > maxToken {
-		c.fail(wrong("token", "the token of a start is expected"))
+		c.fail(wrong("token", p.Token, "the token of a start is expected"))
 		return nil
 	}
 	c.s.mu.Lock()

@@ -103,10 +103,10 @@ func (c *call) signal() func() {
 	}
 	switch {
 	case err != nil:
-		c.fail(wrong("signal", err.Error(), hints(err)...))
+		c.fail(wrong("signal", p.Signal, err.Error(), hints(err)...))
 		return nil
 	case who != unit.WhoMain && who != unit.WhoAll:
-		c.fail(wrong("who", "main or all is expected"))
+		c.fail(wrong("who", p.Who, "main or all is expected"))
 		return nil
 	}
 	return c.act(p.Name, func(h *launch.Job) error { return h.Signal(c.ctx, who, n) })

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/capture"
@@ -120,9 +123,26 @@ func (e *Error) field(name string) *Error {
 // asFault is a line that cannot be taken.
 func asFault(f *rpc.Fault) *Error { return fail(f.Code, f.Kind, f.Message).field(f.Field) }
 
-// wrong is a parameter that cannot be used.
-func wrong(field, problem string, hints ...string) *Error {
-	return fail(CodeParams, KindUsage, "cannot use "+field+": "+problem, hints...).field(field)
+// wrong is a parameter that cannot be used. value is what it was given; nil is
+// nothing to show.
+func wrong(field string, value any, problem string, hints ...string) *Error {
+	what := field
+	switch v := value.(type) {
+	case nil:
+	case string:
+		what += " " + launch.Quote(v)
+	default:
+		what += fmt.Sprint(" ", v)
+	}
+	return fail(CodeParams, KindUsage, "cannot use "+what+": "+problem, hints...).field(field)
+}
+
+// chosen is a fault for a parameter that has none of the values that it can have.
+func chosen(field, value string, allowed ...string) *Error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return wrong(field, value, "one of "+strings.Join(allowed, ", ")+" is expected")
 }
 
 // asError turns an error of the floors below into one of the protocol.

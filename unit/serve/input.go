@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"os"
 	"sync"
 )
@@ -35,6 +36,10 @@ func (in *input) write(p []byte) (buffered int, fault *Error) {
 		return 0, fail(CodeStdin, KindStdin, "cannot write to the job: its standard input was closed")
 	case in.broken:
 		return 0, fail(CodeStdin, KindStdin, "cannot write to the job: nobody reads its standard input any more")
+	case len(p) > maxStdin:
+		e := fail(CodeStdin, KindStdin, fmt.Sprintf("cannot write %d bytes to the job: at most %d can wait for it", len(p), maxStdin), "write it in pieces")
+		e.Data.Room = &room
+		return 0, e
 	case len(p) > room:
 		e := fail(CodeStdin, KindStdin, "cannot write to the job: it has not read what was written before", "write less, or again later")
 		e.Data.Room = &room

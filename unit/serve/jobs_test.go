@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,20 +117,25 @@ func TestStartsThatFail(t *testing.T) {
 	if err := os.WriteFile(plain, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	fifo := filepath.Join(dir, "fifo")
+	if err := mkfifo(fifo); err != nil {
+		t.Fatal(err)
+	}
 	for _, x := range []struct {
-		name   string
+		says   string
 		more   map[string]any
 		argv   []string
 		status int
 	}{
-		{"not found", nil, []string{"no-such-command-anywhere"}, 127},
-		{"not executable", nil, []string{plain}, 126},
-		{"no directory", map[string]any{"cwd": dir + "/none"}, []string{"true"}, 125},
-		{"no file", map[string]any{"output": map[string]any{"mode": "files", "stdout": dir + "/none/x"}}, []string{"true"}, 125},
+		{"no-such-command-anywhere", nil, []string{"no-such-command-anywhere"}, 127},
+		{plain, nil, []string{plain}, 126},
+		{dir + "/none", map[string]any{"cwd": dir + "/none"}, []string{"true"}, 125},
+		{"cannot start true: open " + dir + "/none/x: ", map[string]any{"output": map[string]any{"mode": "files", "stdout": dir + "/none/x"}}, []string{"true"}, 125},
+		{"cannot start true: open " + fifo + ": it is a FIFO", map[string]any{"output": map[string]any{"mode": "files", "stdout": fifo}}, []string{"true"}, 125},
 	} {
 		e := c.do("job.start", c.job(x.more, x.argv...)).fails(t, "start_failed")
-		if e.Data.Status != x.status || e.Code != serve.CodeStartFailed {
-			t.Errorf("%s: %+v", x.name, e)
+		if e.Data.Status != x.status || e.Code != serve.CodeStartFailed || !strings.Contains(e.Message, x.says) {
+			t.Errorf("%s: %+v", x.says, e)
 		}
 	}
 	if e := c.do("job.start", c.job(map[string]any{"uid": "no-such-user-anywhere"}, "true")).fails(t, "usage"); e.Code != serve.CodeParams {
@@ -139,25 +145,44 @@ func TestStartsThatFail(t *testing.T) {
 	if e := c.do("job.start", c.job(map[string]any{"name": "taken"}, "true")).fails(t, "exists"); e.Data.Name != "taken" {
 		t.Errorf("%+v", e)
 	}
-	for field, more := range map[string]map[string]any{
-		"name":             {"name": "-x"},
-		"isolation":        {"isolation": []string{"nothing"}},
-		"lifetime":         {"lifetime": "never"},
-		"owner_pid":        {"lifetime": "owner"},
-		"owner_unit":       {"lifetime": "owner", "owner_unit": "a.target"},
-		"output.mode":      {"lifetime": "detached", "output": map[string]any{"mode": "notify"}},
-		"output.merged":    {"output": map[string]any{"mode": "null", "merged": true}},
-		"output.stdout":    {"output": map[string]any{"mode": "files"}},
-		"output.max_bytes": {"output": map[string]any{"max_bytes": -1}},
-		"kill_signal":      {"kill_signal": "NONE"},
-		"timeout_ms":       {"timeout_ms": -1},
-		"nice":             {"nice": 20},
-		"env":              {"env": map[string]any{"A=B": "c"}},
-		"cwd":              {"cwd": "a\x00b"},
-		"command":          {"command": []string{}},
+	for _, x := range []struct {
+		field, says string
+		more        map[string]any
+	}{
+		{"name", `"-x"`, map[string]any{"name": "-x"}},
+		{"isolation", `isolation "nothing": `, map[string]any{"isolation": []string{"nothing"}}},
+		{"manager", `manager "mine": `, map[string]any{"manager": "mine"}},
+		{"cgroup_parent", "with isolation group", map[string]any{"cgroup_parent": "/x"}},
+		{"cgroup_parent", `cgroup_parent "x": a clean absolute path`, map[string]any{"isolation": nil, "cgroup_parent": "x"}},
+		{"slice", "a part between dashes is empty", map[string]any{"slice": "a--b.slice"}},
+		{"lifetime", `lifetime "never": one of call, `, map[string]any{"lifetime": "never"}},
+		{"lifetime", "no owner was named", map[string]any{"lifetime": "owner"}},
+		{"owner_pid", "owner_pid -4: ", map[string]any{"lifetime": "owner", "owner_pid": -4}},
+		{"owner_pid", "owner_pid with lifetime call", map[string]any{"owner_pid": 1}},
+		{"owner_unit", "owner_unit with owner_pid", map[string]any{"lifetime": "owner", "owner_unit": "a.scope", "owner_pid": 1}},
+		{"owner_unit", `"a.target"`, map[string]any{"lifetime": "owner", "owner_unit": "a.target"}},
+		{"uid", `uid "a:b": it is no name`, map[string]any{"uid": "a:b"}},
+		{"gid", `gid "65535": it is no number`, map[string]any{"gid": "65535"}},
+		{"limits.memory_max", `limits.memory_max with properties "MemoryMax=1G"`, map[string]any{"limits": map[string]any{"memory_max": "1M"}, "properties": []string{"MemoryMax=1G"}}},
+		{"cwd", `cwd with properties "WorkingDirectory=/"`, map[string]any{"cwd": "/", "properties": []string{"WorkingDirectory=/"}}},
+		{"output.mode", `output.mode "notify": `, map[string]any{"lifetime": "detached", "output": map[string]any{"mode": "notify"}}},
+		{"output.on_max", `output.on_max "x": one of truncate, stop`, map[string]any{"output": map[string]any{"on_max": "x"}}},
+		{"output.merged", "this is null", map[string]any{"output": map[string]any{"mode": "null", "merged": true}}},
+		{"output.stdout", "needs a file", map[string]any{"output": map[string]any{"mode": "files"}}},
+		{"output.max_bytes", "output.max_bytes -1: ", map[string]any{"output": map[string]any{"max_bytes": -1}}},
+		{"kill_signal", `kill_signal "NONE": `, map[string]any{"kill_signal": "NONE"}},
+		{"timeout_ms", "timeout_ms -1: ", map[string]any{"timeout_ms": -1}},
+		{"nice", "nice 20: ", map[string]any{"nice": 20}},
+		{"env", `env "A=B": `, map[string]any{"env": map[string]any{"A=B": "c"}}},
+		{"env.UNITWARD_JOB", "unitward sets it", map[string]any{"env": map[string]any{"UNITWARD_JOB": "c"}}},
+		{"cwd", `cwd "a\x00b": `, map[string]any{"cwd": "a\x00b"}},
+		{"command", "it is empty", map[string]any{"command": []string{}}},
+		{"command[1]", `command[1] "a\x00": `, map[string]any{"command": []string{"true", "a\x00"}}},
+		{"key", "it has 300 bytes", map[string]any{"key": strings.Repeat("k", 300)}},
 	} {
-		if e := c.do("job.start", c.job(more, "true")).fails(t, "usage"); e.Data.Field != field || e.Code != serve.CodeParams {
-			t.Errorf("%s: %+v", field, e)
+		e := c.do("job.start", c.job(x.more, "true")).fails(t, "usage")
+		if e.Data.Field != x.field || e.Code != serve.CodeParams || !strings.Contains(e.Message, x.says) || len(e.Message) > 500 {
+			t.Errorf("%s, %s: %+v", x.field, x.says, e)
 		}
 	}
 	for field, more := range map[string]map[string]any{

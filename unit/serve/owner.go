@@ -17,7 +17,7 @@ func (c *call) stopOwner() func() {
 	}
 	grace, fault := graceOf(p.GraceMS)
 	if fault == nil && p.Owner == "" {
-		fault = wrong("owner", "the label of an owner is expected")
+		fault = wrong("owner", p.Owner, "the label of an owner is expected")
 	}
 	if fault != nil {
 		c.fail(fault)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -23,7 +24,26 @@ func newPipe(ours int) (own int, jobs *os.File, err error) {
 	return fds[ours], os.NewFile(uintptr(fds[1-ours]), "pipe"), nil
 }
 
-// openOutput opens a file that a job will write to. A fifo or a socket, at
+// fileTypeError says that a job's output cannot go to a file of this type
+// (inode(7)).
+type fileTypeError struct{ kind uint32 }
+
+func (e *fileTypeError) Error() string {
+	switch e.kind {
+	case unix.S_IFIFO:
+		return "it is a FIFO"
+	case unix.S_IFSOCK:
+		return "it is a socket"
+	case unix.S_IFBLK:
+		return "it is a block device"
+	}
+	return fmt.Sprintf("it is a file of type %#o", e.kind)
+}
+
+// Hint proposes the way out.
+func (e *fileTypeError) Hint() []string { return []string{"name a regular file"} }
+
+// openOutput opens a file that a job will write to. A FIFO or a socket, at
 // which an open can wait for ever, is refused.
 func openOutput(path string, appended bool, mode uint32) (*os.File, error) {
 	flags := unix.O_WRONLY | unix.O_CREAT | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK
@@ -31,16 +51,19 @@ func openOutput(path string, appended bool, mode uint32) (*os.File, error) {
 		flags |= unix.O_APPEND
 	}
 	fd, err := unix.Open(path, flags, mode)
+	var st unix.Stat_t
+	if errors.Is(err, unix.ENXIO) && unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT != unix.S_IFCHR {
+		err = &fileTypeError{st.Mode & unix.S_IFMT} // nobody reads, or it is a socket
+	}
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	var st unix.Stat_t
 	err = unix.Fstat(fd, &st)
 	kind := st.Mode & unix.S_IFMT
 	switch {
 	case err != nil:
 	case kind != unix.S_IFREG && kind != unix.S_IFCHR:
-		err = unix.EINVAL
+		err = &fileTypeError{kind}
 	case kind == unix.S_IFREG && !appended:
 		err = unix.Ftruncate(fd, 0)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/launch"
 )
 
 func (c *call) run() func() {
@@ -15,7 +16,7 @@ func (c *call) run() func() {
 	after, fault := milliseconds("background_after_ms", p.BackgroundAfterMS)
 	if fault == nil && after > 0 {
 		if p.Lifetime != "" && p.Lifetime != string(unit.LifetimeCall) {
-			fault = wrong("background_after_ms", "the job's lifetime is "+p.Lifetime+": it goes on by itself")
+			fault = wrong("background_after_ms", p.BackgroundAfterMS, "the job's lifetime is "+launch.Quote(p.Lifetime)+": it goes on by itself")
 		}
 		p.Promotable = true
 	}

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,7 +14,6 @@ import (
 	"github.com/unitward/unitward/unit/capture"
 	"github.com/unitward/unitward/unit/launch"
 	"github.com/unitward/unitward/unit/serve/rpc"
-	"github.com/unitward/unitward/verify"
 )
 
 // Modes of output.
@@ -40,22 +41,28 @@ func (s *Server) spec(p *StartParams) (*unit.Spec, *Error) {
 		Properties: p.Properties, UID: p.UID, GID: p.GID, Nice: p.Nice, Owner: p.Owner, OwnerPID: p.OwnerPID, OwnerUnit: p.OwnerUnit, Key: p.Key,
 		RequireLimits: p.RequireLimits, CgroupParent: p.CgroupParent, Grace: unit.DefaultGrace,
 	}
-	for _, step := range []func(*StartParams, *unit.Spec) *Error{identity, place, policies, times, limits, output} {
+	for _, step := range []func(*StartParams, *unit.Spec) *Error{identity, place, policies, times, limits, output, s.environment} {
 		if err := step(p, spec); err != nil {
 			return nil, err
 		}
 	}
-	return spec, s.environment(p, spec)
+	if err := launch.CheckAssigned(p.Properties, given(p)); err != nil {
+		return nil, refused(err)
+	}
+	if err := launch.Check(spec); err != nil {
+		return nil, refused(err)
+	}
+	return spec, nil
 }
 
 // identity is what the job and its start are called, and what it runs.
 func identity(p *StartParams, s *unit.Spec) *Error {
 	if len(p.Command) == 0 {
-		return wrong("command", "it is empty", "its first element is the command's name")
+		return wrong("command", nil, "it is empty", "its first element is the command's name")
 	}
-	for _, a := range p.Command {
+	for i, a := range p.Command {
 		if strings.ContainsRune(string(a), 0) {
-			return wrong("command", "an argument has a NUL")
+			return wrong(fmt.Sprintf("command[%d]", i), string(a), "it has a NUL")
 		}
 		s.Command = append(s.Command, string(a))
 	}
@@ -71,7 +78,7 @@ func identity(p *StartParams, s *unit.Spec) *Error {
 		most        int
 	}{{"token", p.Token, maxToken}, {"owner", p.Owner, maxOwner}, {"key", p.Key, maxOwner}} {
 		if len(f.value) > f.most {
-			return wrong(f.name, "it is too long")
+			return wrong(f.name, f.value, fmt.Sprintf("it has %d bytes, of at most %d", len(f.value), f.most))
 		}
 	}
 	return nil
@@ -80,37 +87,59 @@ func identity(p *StartParams, s *unit.Spec) *Error {
 // place is what the job is held by.
 func place(p *StartParams, s *unit.Spec) *Error {
 	if !oneOf(p.Manager, "", string(unit.ManagerUser), string(unit.ManagerSystem)) {
-		return wrong("manager", "user or system is expected")
+		return wrong("manager", p.Manager, "user or system is expected")
 	}
 	if s.Manager = unit.Manager(p.Manager); s.Manager == "" {
 		s.Manager = launch.DefaultManager(os.Geteuid())
 	}
-	if p.Slice != "" && !strings.HasSuffix(p.Slice, ".slice") {
-		return wrong("slice", "it is not the name of a slice", "a slice unit's name ends with .slice")
-	}
-	rungs, err := launch.Rungs(p.Isolation)
+	rungs, err := launch.Choose(p.Isolation, p.Manager != "", p.CgroupParent)
 	if err != nil {
-		return wrong("isolation", err.Error(), hints(err)...)
+		return refused(err)
 	}
-	switch {
-	case len(rungs) > 0:
-	case p.Manager != "":
-		rungs = launch.Managed() // who names a manager wants it
-	case p.CgroupParent != "":
-		rungs = []string{verify.IsolationCgroup}
-	default:
-		rungs = launch.Ladder()
-	}
-	if p.Manager != "" && !slices.Contains(rungs, verify.IsolationService) && !slices.Contains(rungs, verify.IsolationScope) {
-		return wrong("manager", "no manager holds a job of isolation "+strings.Join(rungs, " or "), "leave one of them out")
-	}
-	if s.Isolation = rungs; p.CgroupParent != "" && !slices.Contains(rungs, verify.IsolationCgroup) {
-		return wrong("cgroup_parent", "isolation cgroup is not among those asked for")
-	}
-	if p.Nice != nil && (*p.Nice < -20 || *p.Nice > 19) {
-		return wrong("nice", "a level from -20 to 19 is expected")
-	}
+	s.Isolation = rungs
 	return nil
+}
+
+// given are the parts of a job that can be properties, too.
+func given(p *StartParams) (fields []string) {
+	for field, is := range map[string]bool{
+		"memory_max": p.Limits.MemoryMax != "", "tasks_max": p.Limits.TasksMax != "", "cpu_quota": p.Limits.CPUQuota != "", "nice": p.Nice != nil,
+		"uid": p.UID != "", "gid": p.GID != "", "slice": p.Slice != "", "description": p.Description != "", "working_directory": p.Cwd != nil,
+	} {
+		if is {
+			fields = append(fields, field)
+		}
+	}
+	slices.Sort(fields)
+	return fields
+}
+
+// fieldOf is the path of the field by which a part of a job is asked for.
+func fieldOf(part string) string {
+	switch part {
+	case "memory_max", "tasks_max", "cpu_quota":
+		return "limits." + part
+	case "on_output_max":
+		return "output.on_max"
+	case "property":
+		return "properties"
+	case "working_directory":
+		return "cwd"
+	}
+	return part
+}
+
+// refused is what launch says of a job that was asked for.
+func refused(err error) *Error {
+	var wrong *launch.FieldError
+	var slice *unit.SliceError
+	switch {
+	case errors.As(err, &wrong):
+		return fail(CodeParams, KindUsage, wrong.Says(fieldOf), wrong.Hints(fieldOf)...).field(fieldOf(wrong.Field))
+	case errors.As(err, &slice):
+		return asError(err).field("slice")
+	}
+	return fail(CodeParams, KindUsage, err.Error(), hints(err)...)
 }
 
 func oneOf(value string, allowed ...string) bool { return slices.Contains(allowed, value) }
@@ -121,17 +150,17 @@ func policies(p *StartParams, s *unit.Spec) *Error {
 		value   *string
 		allowed []string
 	}{
-		{"leftovers", &p.Leftovers, []string{"kill", "wait", "keep"}},
-		{"lifetime", &p.Lifetime, []string{"call", "owner", "detached"}},
+		{"leftovers", &p.Leftovers, launch.Choices("leftovers")},
+		{"lifetime", &p.Lifetime, launch.Choices("lifetime")},
 		{"stdin", &p.Stdin, []string{"null", stdinPipe}},
 		{"output.encoding", &p.Output.Encoding, []string{rpc.EncodingText, rpc.EncodingBase64}},
-		{"output.on_max", &p.Output.OnMax, []string{"truncate", "stop"}},
+		{"output.on_max", &p.Output.OnMax, launch.Choices("on_output_max")},
 	} {
 		if *c.value == "" {
 			*c.value = c.allowed[0]
 		}
-		if !slices.Contains(c.allowed, *c.value) {
-			return wrong(c.field, "one of "+strings.Join(c.allowed, ", ")+" is expected")
+		if fault := chosen(c.field, *c.value, c.allowed...); fault != nil {
+			return fault
 		}
 	}
 	s.Leftovers, s.Lifetime, s.Stdin = unit.Leftovers(p.Leftovers), unit.Lifetime(p.Lifetime), unit.InputNull
@@ -139,18 +168,8 @@ func policies(p *StartParams, s *unit.Spec) *Error {
 		s.Stdin = unit.InputInherit
 	}
 	switch {
-	case p.OwnerUnit != "" && p.OwnerPID != 0:
-		return wrong("owner_unit", "owner_pid names another owner")
-	case s.Lifetime == unit.LifetimeOwner && p.OwnerPID <= 0 && p.OwnerUnit == "":
-		return wrong("owner_pid", "no owner was named", "lifetime owner needs the owner's process, or owner_unit")
-	case s.Lifetime != unit.LifetimeOwner && p.OwnerPID != 0:
-		return wrong("owner_pid", "the job's lifetime is "+p.Lifetime, "set lifetime to owner")
-	case s.Lifetime != unit.LifetimeOwner && p.OwnerUnit != "":
-		return wrong("owner_unit", "the job's lifetime is "+p.Lifetime, "set lifetime to owner")
-	case p.OwnerUnit != "" && !unit.IsOwnerUnit(p.OwnerUnit):
-		return wrong("owner_unit", "the name of a unit is expected that can have processes, such as session-2.scope")
 	case p.Promotable && s.Lifetime != unit.LifetimeCall:
-		return wrong("promotable", "the job's lifetime is "+p.Lifetime+": it goes on by itself")
+		return wrong("promotable", nil, "the job's lifetime is "+p.Lifetime+": it goes on by itself")
 	case p.Promotable:
 		s.DetachAfter = math.MaxInt64 // when is for job.promote to say
 	}
@@ -164,7 +183,7 @@ const forEver = time.Duration(1 << 62)
 func milliseconds(field string, ms int64) (time.Duration, *Error) {
 	switch {
 	case ms < 0:
-		return 0, wrong(field, "a time is not less than nothing")
+		return 0, wrong(field, ms, "a time is not less than nothing")
 	case ms > int64(forEver/time.Millisecond):
 		return forEver, nil
 	}
@@ -185,7 +204,7 @@ func times(p *StartParams, s *unit.Spec) (fault *Error) {
 	}
 	n, err := launch.KillSignal(p.KillSignal)
 	if err != nil {
-		return wrong("kill_signal", err.Error(), hints(err)...)
+		return wrong("kill_signal", p.KillSignal, err.Error(), hints(err)...)
 	}
 	s.KillSignal = n
 	return nil
@@ -198,9 +217,6 @@ func limits(p *StartParams, s *unit.Spec) *Error {
 		if l.value != "" {
 			s.Limits = append(s.Limits, unit.LimitAsked{Name: l.name, Value: l.value})
 		}
-	}
-	if err := launch.CheckProperties(s); err != nil {
-		return fail(CodeParams, KindUsage, err.Error(), hints(err)...)
 	}
 	return nil
 }
@@ -215,28 +231,29 @@ func output(p *StartParams, s *unit.Spec) *Error {
 			o.Mode = modeNotify
 		}
 	}
+	if fault := chosen("output.mode", o.Mode, modeNotify, modeCapture, modeFiles, modeNull); fault != nil {
+		return fault
+	}
 	switch {
-	case !oneOf(o.Mode, modeNotify, modeCapture, modeFiles, modeNull):
-		return wrong("output.mode", "one of notify, capture, files, null is expected")
 	case o.Mode == modeNotify && !ends:
-		return wrong("output.mode", "a job that can outlive the server cannot write to it", "capture with follow tells of output too")
+		return wrong("output.mode", o.Mode, "a job that can outlive the server cannot write to it", "capture with follow tells of output too")
 	case o.Merged && o.Mode != modeNotify:
-		return wrong("output.merged", "it is for mode notify", "with mode files, name the same file twice")
+		return wrong("output.merged", nil, "it is for mode notify, and this is "+o.Mode, "with mode files, name the same file twice")
 	case o.Follow && o.Mode != modeCapture:
-		return wrong("output.follow", "it is for mode capture")
+		return wrong("output.follow", nil, "it is for mode capture, and this is "+o.Mode)
 	case (o.Stdout != nil || o.Stderr != nil || o.Append) && o.Mode != modeFiles:
-		return wrong("output.stdout", "files are for mode files")
+		return wrong("output.stdout", nil, "files are for mode files, and this is "+o.Mode)
 	case o.Mode == modeFiles && o.Stdout == nil && o.Stderr == nil:
-		return wrong("output.stdout", "mode files needs a file")
+		return wrong("output.stdout", nil, "mode files needs a file")
 	case o.MaxBytes != nil && (*o.MaxBytes < 0 || o.Mode != modeNotify && o.Mode != modeCapture):
-		return wrong("output.max_bytes", "a size is expected, with mode notify or capture")
+		return wrong("output.max_bytes", *o.MaxBytes, "a size is expected, with mode notify or capture")
 	}
 	for _, f := range []struct {
 		field string
 		path  *rpc.Text
 	}{{"output.stdout", o.Stdout}, {"output.stderr", o.Stderr}} {
 		if f.path != nil && (!filepath.IsAbs(string(*f.path)) || strings.ContainsRune(string(*f.path), 0)) {
-			return wrong(f.field, "the absolute path of a file is expected")
+			return wrong(f.field, string(*f.path), "the absolute path of a file is expected")
 		}
 	}
 	switch o.Mode {
@@ -260,9 +277,9 @@ func (s *Server) environment(p *StartParams, spec *unit.Spec) *Error {
 	for name, value := range p.Env {
 		switch {
 		case name == "" || strings.ContainsAny(name, "=\x00") || value != nil && strings.ContainsRune(string(*value), 0):
-			return wrong("env", "a name without = and a value without NUL are expected")
-		case name == unit.JobVariable:
-			return wrong("env."+name, "unitward sets it to the job's name")
+			return wrong("env", name, "a name without = and a value without NUL are expected")
+		case launch.CheckVariable(name) != nil:
+			return wrong("env."+name, nil, launch.CheckVariable(name).Error())
 		case value == nil:
 			without = append(without, name)
 		default:
@@ -282,7 +299,7 @@ func (s *Server) locate(p *StartParams, spec *unit.Spec) error {
 	dir := ""
 	if p.Cwd != nil {
 		if dir = string(*p.Cwd); strings.ContainsRune(dir, 0) {
-			return wrong("cwd", "it has a NUL")
+			return wrong("cwd", dir, "it has a NUL")
 		}
 	}
 	search := spec.Env

@@ -334,7 +334,7 @@ func (e *ends) files(p *StartParams, mode uint32) error {
 		}
 		f, err := openOutput(paths[i], p.Output.Append, mode)
 		if err != nil {
-			return &unit.StartError{Unit: p.Name, Status: statusNoRun, Detail: err.Error()}
+			return &unit.StartError{Unit: string(p.Command[0]), Status: statusNoRun, Detail: err.Error(), Hints: hints(err)}
 		}
 		*end = f
 		e.jobs = append(e.jobs, f)

@@ -20,8 +20,8 @@ func (c *call) track() func() {
 	if p.Encoding == "" {
 		p.Encoding = rpc.EncodingText
 	}
-	if fault == nil && !oneOf(p.Encoding, rpc.EncodingText, rpc.EncodingBase64) {
-		fault = wrong("encoding", "text or base64 is expected")
+	if fault == nil {
+		fault = chosen("encoding", p.Encoding, rpc.EncodingText, rpc.EncodingBase64)
 	}
 	if fault != nil {
 		c.fail(fault)
@@ -169,13 +169,10 @@ func (c *call) wait() func() {
 	if !c.params(&p) {
 		return nil
 	}
-	var fault *Error
 	if p.For == "" {
 		p.For = "settled"
 	}
-	if !oneOf(p.For, "exit", "streams", "tree", "settled") {
-		fault = wrong("for", "one of exit, streams, tree, settled is expected")
-	}
+	fault := chosen("for", p.For, "exit", "streams", "tree", "settled")
 	within := time.Duration(-1)
 	if fault == nil && p.TimeoutMS != nil {
 		within, fault = milliseconds("timeout_ms", *p.TimeoutMS)
@@ -286,11 +283,11 @@ func (c *call) output() func() {
 	switch {
 	case fault != nil:
 	case !oneOf(q.Stream, "", string(capture.Stdout), string(capture.Stderr)):
-		fault = wrong("stream", "stdout or stderr is expected")
+		fault = wrong("stream", q.Stream, "stdout or stderr is expected")
 	case !oneOf(q.Encoding, "", rpc.EncodingText, rpc.EncodingBase64):
-		fault = wrong("encoding", "text or base64 is expected")
+		fault = wrong("encoding", q.Encoding, "text or base64 is expected")
 	case q.MaxBytes < 0:
-		fault = wrong("max_bytes", "a size is expected")
+		fault = wrong("max_bytes", q.MaxBytes, "a size is expected")
 	}
 	if fault != nil {
 		c.fail(fault)
