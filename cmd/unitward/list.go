@@ -18,8 +18,8 @@ import (
 
 // listOptions are the options of list.
 type listOptions struct {
-	owner               string
-	all, orphans, watch bool
+	launch.Filter
+	watch bool
 }
 
 func (a *app) listCommand() *cobra.Command {
@@ -32,21 +32,11 @@ func (a *app) listCommand() *cobra.Command {
 		Args: none,
 		RunE: func(*cobra.Command, []string) error { return a.list(o) },
 	}
-	cmd.Flags().StringVar(&o.owner, "owner", "", "only jobs with this owner's `LABEL`")
-	cmd.Flags().BoolVarP(&o.all, "all", "a", false, "settled jobs too")
-	cmd.Flags().BoolVar(&o.orphans, "orphans", false, "only live jobs whose owner or launcher is gone")
+	cmd.Flags().StringVar(&o.Owner, "owner", "", "only jobs with this owner's `LABEL`")
+	cmd.Flags().BoolVarP(&o.All, "all", "a", false, "settled jobs too")
+	cmd.Flags().BoolVar(&o.Orphans, "orphans", false, "only live jobs whose owner or launcher is gone")
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "print the list again and again, with what each job uses")
 	return cmd
-}
-
-func (o *listOptions) wants(rec *unit.Record) bool {
-	switch {
-	case o.owner != "" && rec.Owner != o.owner:
-		return false
-	case o.orphans:
-		return rec.Sealed == nil && launch.Orphan(rec)
-	}
-	return o.all || rec.Sealed == nil
 }
 
 func (a *app) list(o listOptions) error {
@@ -125,14 +115,13 @@ func (a *app) rows(ctx context.Context, l *launch.Launcher, o listOptions) ([]ro
 		return nil, err
 	}
 	rows := []row{}
-	for i, g := range glances(ctx, l, found, o.wants) {
+	for i, g := range glances(ctx, l, found, o.Wants) {
 		var gone *unit.NotFoundError
 		switch {
 		case errors.As(g.err, &gone): // it was dropped meanwhile
 		case g.seen == nil && g.err != nil:
 			rows = append(rows, row{bad: &badRecord{found[i], objectOf(g.err)}})
-		case g.seen != nil && o.orphans && g.seen.Report.State == unit.StateSettled: // it has ended, as this look proved
-		case g.seen != nil:
+		case g.seen != nil && o.Shows(g.seen):
 			if !a.json {
 				a.warn(g.err)
 			}

@@ -146,3 +146,30 @@ func Orphan(rec *unit.Record) bool {
 	}
 	return Ended(rec.Launcher)
 }
+
+// Filter selects jobs.
+type Filter struct {
+	// Owner is the label of the jobs' owner; empty is any.
+	Owner string
+	// All includes settled jobs; else there are live ones alone.
+	All bool
+	// Orphans is live jobs alone whose owner or launcher is gone.
+	Orphans bool
+}
+
+// Wants is true for a job that is to be looked at.
+func (f Filter) Wants(rec *unit.Record) bool {
+	switch {
+	case f.Owner != "" && rec.Owner != f.Owner:
+		return false
+	case f.Orphans:
+		return rec.Sealed == nil && Orphan(rec)
+	}
+	return f.All || rec.Sealed == nil
+}
+
+// Shows is true for one that is to be shown: an orphan may have ended, as a look at
+// it has just proved.
+func (f Filter) Shows(seen *Sight) bool {
+	return !f.Orphans || seen.Report.State != unit.StateSettled
+}

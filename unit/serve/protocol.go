@@ -120,18 +120,28 @@ type StartParams struct {
 	// CleanEnv; null takes a variable away.
 	Env      map[string]*rpc.Text `json:"env,omitempty"`
 	CleanEnv bool                 `json:"clean_env,omitempty"`
-	UID      string               `json:"uid,omitempty"`
-	GID      string               `json:"gid,omitempty"`
-	// Nice is the scheduling priority from -20 to 19.
+	// UID and GID are the user and group that the job runs as, by name or number;
+	// empty UID is the server's user, empty GID the group of that user.
+	UID string `json:"uid,omitempty"`
+	GID string `json:"gid,omitempty"`
+	// Nice is the scheduling priority from -20 to 19; null is that of who starts
+	// the job, the server or a manager.
 	Nice *int `json:"nice,omitempty"`
 
 	// Isolation are the rungs to try, in this order; none is all that work.
 	Isolation []string `json:"isolation,omitempty"`
-	// Manager is "user" or "system"; empty is the default.
-	Manager      string `json:"manager,omitempty"`
-	Slice        string `json:"slice,omitempty"`
+	// Manager is "user" or "system"; empty is the system's for root, else the
+	// user's.
+	Manager string `json:"manager,omitempty"`
+	// Slice is the unit's, "a" and "a.slice" being the same; empty is unitward's
+	// own.
+	Slice string `json:"slice,omitempty"`
+	// CgroupParent is, for isolation cgroup, the cgroup below which that of the job
+	// is made, as a path from the root of the hierarchy; empty is one that is found
+	// to allow it.
 	CgroupParent string `json:"cgroup_parent,omitempty"`
-	Description  string `json:"description,omitempty"`
+	// Description is that of the unit; empty is the command.
+	Description string `json:"description,omitempty"`
 	// Properties are unit properties as NAME=VALUE.
 	Properties []string `json:"properties,omitempty"`
 	// Limits are those of the whole job.
@@ -141,7 +151,9 @@ type StartParams struct {
 	// TimeoutMS ends the job when it runs longer; 0 is never.
 	TimeoutMS int64 `json:"timeout_ms,omitempty"`
 	// GraceMS is the time between the kill signal and KILL; null is 10 s.
-	GraceMS    *int64 `json:"grace_ms,omitempty"`
+	GraceMS *int64 `json:"grace_ms,omitempty"`
+	// KillSignal is what a stop sends first, a name such as INT or a number; empty
+	// is TERM.
 	KillSignal string `json:"kill_signal,omitempty"`
 	// Leftovers is "kill", the default, "wait" or "keep".
 	Leftovers string `json:"leftovers,omitempty"`
@@ -310,7 +322,9 @@ type StopResult struct {
 
 // StopOwnerParams ends every job of an owner.
 type StopOwnerParams struct {
-	Owner   string `json:"owner"`
+	Owner string `json:"owner"`
+	// GraceMS is the time between the kill signal and KILL of each job; null is the
+	// job's own.
 	GraceMS *int64 `json:"grace_ms,omitempty"`
 }
 
@@ -395,9 +409,11 @@ type OutputResult struct {
 type Chunk struct {
 	Stream string `json:"stream"`
 	// Offset is the place of its first byte in the stream, Bytes how many it
-	// has, before any encoding. Dropped bytes before it are gone.
-	Offset  int64 `json:"offset"`
-	Bytes   int   `json:"bytes"`
+	// has, before any encoding.
+	Offset int64 `json:"offset"`
+	Bytes  int   `json:"bytes"`
+	// Dropped is how many bytes just before it are gone, which were asked for with
+	// job.output; in a notification, where Dropped of its own tells that, it is 0.
 	Dropped int64 `json:"dropped"`
 	// Encoding is "text" or "base64". In a text, bytes that are not UTF-8 are
 	// U+FFFD.

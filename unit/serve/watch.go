@@ -132,36 +132,26 @@ func (c *call) list() func() {
 			c.fail(err)
 			return
 		}
+		filter := launch.Filter{Owner: p.Owner, All: p.All, Orphans: p.Orphans}
 		r := &ListResult{Jobs: []JobResult{}, Bad: []BadRecord{}}
 		for _, name := range found {
 			if c.ctx.Err() != nil {
 				c.fail(c.ctx.Err())
 				return
 			}
-			seen, err := c.s.l.Glance(c.ctx, name, p.wants)
+			seen, err := c.s.l.Glance(c.ctx, name, filter.Wants)
 			var gone *unit.NotFoundError
 			switch {
 			case errors.As(err, &gone): // it was dropped meanwhile
 			case seen == nil && err != nil:
 				r.Bad = append(r.Bad, BadRecord{name, *asError(err)})
-			case seen != nil && p.Orphans && seen.Report.State == unit.StateSettled: // it has ended, as this look proved
-			case seen != nil:
+			case seen != nil && filter.Shows(seen):
 				facts := c.s.find(name).known(&seen.Report)
 				r.Jobs = append(r.Jobs, JobResult{name, facts, seen.Report})
 			}
 		}
 		c.answer(nil, r)
 	})
-}
-
-func (p *ListParams) wants(rec *unit.Record) bool {
-	switch {
-	case p.Owner != "" && rec.Owner != p.Owner:
-		return false
-	case p.Orphans:
-		return rec.Sealed == nil && launch.Orphan(rec)
-	}
-	return p.All || rec.Sealed == nil
 }
 
 func (c *call) wait() func() {

@@ -19,8 +19,8 @@ const (
 // source is what of a job's output is still to be told. Its methods are called
 // with the writer's lock released, by its goroutine alone.
 type source interface {
-	// next is the next message of output; nil is none now. done is true when
-	// there will be no more of what was there when it is asked.
+	// next is the next message of output; nil is none now. It is asked again once
+	// the box is told that there may be one.
 	next() event
 }
 
