@@ -14,8 +14,9 @@
 // all four whether they are established. For one job they come in this order:
 // the answer to its start, job/started, then job/output, job/dropped, job/exit
 // and job/tree as they happen, job/streams after the last output, unless somebody
-// outside of the job keeps that open, and job/settled, which is the last, once. job/settled with confirmed false says
-// that no more will be learned, and what is missing.
+// outside of the job keeps that open, and job/settled, which is the last, once.
+// job/settled with confirmed false says that no more will be learned, and what is
+// missing.
 //
 // The stream's end is the client's goodbye: jobs of lifetime call are stopped,
 // all others stay. The last message is server/ended, which names both.

@@ -91,7 +91,7 @@ func (c *call) leftBehind(j *job, r *RunResult) {
 }
 
 // promoted detaches the job, unless it goes on by itself. One that was not started
-// for that ends with its server, also where that is this one.
+// as promotable ends with who started it.
 func (j *job) promoted() (unit.Report, error) {
 	switch {
 	case !j.promotable && j.isDetached():
