@@ -16,13 +16,10 @@ type console struct {
 	in, out *os.File
 	// job is the job's terminal. It is a pseudo-terminal for one that this
 	// process holds.
-	job  terminal.End
-	keys *terminal.Keys
-	raw  *terminal.Raw
-	// restore is what, printed at the end, undoes what the job has made of the
-	// caller's terminal; nil is nothing.
-	restore func() []byte
-	relay   *terminal.Relay
+	job   terminal.End
+	keys  *terminal.Keys
+	raw   *terminal.Raw
+	relay *terminal.Relay
 }
 
 // openConsole makes a terminal for a job, as large as the caller's. stdio are the
@@ -51,7 +48,7 @@ func visitConsole(s streams, keys *terminal.Keys, job *terminal.Remote) (*consol
 	if err != nil {
 		return nil, err
 	}
-	return &console{in: s.In, out: s.Out, job: job, keys: keys, raw: raw, restore: job.Restore}, nil
+	return &console{in: s.In, out: s.Out, job: job, keys: keys, raw: raw}, nil
 }
 
 // begin makes the caller's terminal raw and joins it to the job's, which runs.
@@ -147,9 +144,6 @@ func (c *console) end(giveUp <-chan struct{}) {
 	if c.relay != nil {
 		c.relay.Finish(giveUp)
 		c.relay = nil
-		if c.restore != nil && terminal.Is(c.out) {
-			_, _ = c.out.Write(c.restore()) // a terminal that is gone needs nothing
-		}
 	}
 	c.close()
 }

@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/unitward/unitward/unit/store"
 	"github.com/unitward/unitward/unit/terminal"
 	"github.com/unitward/unitward/verify"
 )
@@ -266,32 +265,19 @@ func TestAttachHolderKilled(t *testing.T) {
 	in(t, kept, func(t *testing.T, w *ward) {
 		w.want(0, "start", "-t", "-u", "orphan", "--", "bash", "-c", `trap 'echo hung >`+filepath.Join(w.state, "hung")+`; exit 6' HUP; echo up; while :; do sleep .03; done`)
 		s := newSeat(t)
+		before := s.mode()
 		p := s.begin(w.cmd("attach", "orphan"))
 		s.shows("up\r\n")
-		rec := recordOf(t, w, "orphan")
-		if err := syscall.Kill(rec, syscall.SIGKILL); err != nil {
+		if err := syscall.Kill(w.recordOf("orphan").Keeper.PID, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		exists(t, filepath.Join(w.state, "hung"))
 		p.wants(6)
+		if after := s.mode(); after != before {
+			t.Errorf("the mode is %+v, was %+v", after, before)
+		}
 		w.report("verify", "--accept-weak", "orphan").has("confirmed=true", "exit.code=6")
 	})
-}
-
-// recordOf is the keeper of a job on record.
-func recordOf(t *testing.T, w *ward, name string) int {
-	t.Helper()
-	st, err := store.Open(w.state)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	e, rec, err := st.Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.Close()
-	return rec.Keeper.PID
 }
 
 // What cannot be executed leaves nothing.

@@ -71,7 +71,7 @@ func TestTerminalRestored(t *testing.T) {
 		for _, c := range []struct {
 			name   string
 			args   []string
-			does   func(*seated)
+			does   func(*seated, *ward)
 			status int
 		}{
 			{"ends", []string{"sh", "-c", "exit 0"}, nil, 0},
@@ -82,11 +82,13 @@ func TestTerminalRestored(t *testing.T) {
 			{"not executable", []string{"/"}, nil, 126},
 			{"wrong", []string{"--timeout", "x", "true"}, nil, 125},
 			{"timeout", []string{"--timeout", "300ms", "sleep", "1101"}, nil, 124},
-			{"TERM", []string{"sh", "-c", forever}, func(p *seated) { p.signal(syscall.SIGTERM) }, 143},
-			{"INT", []string{"sh", "-c", forever}, func(p *seated) { p.signal(syscall.SIGINT) }, 130},
-			{"HUP", []string{"sh", "-c", forever}, func(p *seated) { p.signal(syscall.SIGHUP) }, 129},
-			{"QUIT", []string{"sh", "-c", "ulimit -c 0; " + forever}, func(p *seated) { p.signal(syscall.SIGQUIT) }, 131},
-			{"keys", []string{"sh", "-c", `trap "" INT TERM HUP; ` + forever}, func(p *seated) { p.types("\x1d\x1d\x1d") }, 137},
+			{"TERM", []string{"sh", "-c", forever}, func(p *seated, _ *ward) { p.signal(syscall.SIGTERM) }, 143},
+			{"INT", []string{"sh", "-c", forever}, func(p *seated, _ *ward) { p.signal(syscall.SIGINT) }, 130},
+			{"HUP", []string{"sh", "-c", forever}, func(p *seated, _ *ward) { p.signal(syscall.SIGHUP) }, 129},
+			{"QUIT", []string{"sh", "-c", "ulimit -c 0; " + forever}, func(p *seated, _ *ward) { p.signal(syscall.SIGQUIT) }, 131},
+			{"keys", []string{"sh", "-c", `trap "" INT TERM HUP; ` + forever}, func(p *seated, _ *ward) { p.types("\x1d\x1d\x1d") }, 137},
+			{"stopped from elsewhere", []string{"-u", "stopped", "sh", "-c", forever}, func(_ *seated, w *ward) { w.want(0, "stop", "stopped") }, 143},
+			{"screen", []string{"sh", "-c", `printf '\033[?1049h\033[?25l\033[1m'; ` + forever}, func(p *seated, _ *ward) { p.signal(syscall.SIGTERM) }, 143},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				w, s := w.again(t), newSeat(t)
@@ -95,13 +97,35 @@ func TestTerminalRestored(t *testing.T) {
 				if c.does != nil {
 					s.shows("up\r\n")
 					s.raw()
-					c.does(p)
+					c.does(p, w)
 				}
 				p.wants(c.status)
 				if after := s.mode(); after != before {
 					t.Errorf("the mode is %+v, was %+v", after, before)
 				}
+				if c.name == "screen" {
+					s.shows("up\r\n\x1b[?25h\x1b[m\x1b[?1049l")
+				}
 			})
+		}
+	})
+}
+
+// So it is after the death of the process that every orphan of the job comes to.
+func TestTerminalReaperKilled(t *testing.T) {
+	in(t, kept, func(t *testing.T, w *ward) {
+		s := newSeat(t)
+		before := s.mode()
+		p := s.begin(w.cmd("run", "-t", "-u", "reaped", "--", "sh", "-c", "echo up; exec sleep 1105"))
+		s.shows("up\r\n")
+		s.raw()
+		reaper := w.recordOf("reaped").Reaper.PID
+		if err := syscall.Kill(reaper, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		p.wants(137)
+		if after := s.mode(); after != before {
+			t.Errorf("the mode is %+v, was %+v", after, before)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // tmux is a real terminal, with a user's shell in it.
@@ -102,7 +103,7 @@ func TestTerminalInTmux(t *testing.T) {
 	in(t, all, func(t *testing.T, w *ward) {
 		m := newTmux(t)
 		m.shell("cd " + t.TempDir() + "; stty -a >before")
-		m.shell(`run() { ` + program(t) + " --state-dir " + w.state + " run --isolation " + w.isolation + ` -t "$@"; }`)
+		caller := m.launches(w)
 		m.types(`run -- sh -c 'stty size; read -r x; echo "<$x>"; exit 3'; echo status $?` + "\n")
 		m.shows("\n24 80")
 		m.types("typed\n")
@@ -138,5 +139,55 @@ func TestTerminalInTmux(t *testing.T) {
 		m.prompts()
 		m.types("stty -a | sed 's/rows .*//' >after; sed 's/rows .*//' before | cmp - after && echo the same\n")
 		m.shows("\nthe same\n8$")
+		m.prompts()
+		// A program that had the whole screen, and could not give it back.
+		m.shell("clear; echo what was there")
+		m.types(`run -- sh -c 'printf "\033[?1049h\033[?25l\033[?2004h\033[2J\033[3;5Hfull screen"; exec sleep 1103'` + "\n")
+		m.shows("\n    full screen")
+		if got := m.screen(); got != "1 0" {
+			t.Errorf("the program has not made the screen its own: %s", got)
+		}
+		if err := syscall.Kill(alive(t, "sleep", "1103"), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		m.prompts()
+		m.types("echo status $?\n")
+		m.shows("\nstatus 137\n11$")
+		if pane, got := m.pane(), m.screen(); got != "0 1" || !strings.HasPrefix(pane, "what was there\n9$ run ") || strings.Contains(pane, "\n    full screen") {
+			t.Errorf("the screen is left (alternate, cursor) %s:\n%s", got, pane)
+		}
+		m.prompts()
+		// Who is killed can give nothing back; the shell does it with the mode.
+		m.types("clear; run -- sleep 1104\n")
+		alive(t, "sleep", "1104")
+		if err := syscall.Kill(caller(), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		m.prompts()
+		m.types("clear; stty -a | sed 's/rows .*//' >after; sed 's/rows .*//' before | cmp - after && echo the same\n")
+		m.shows("the same\n13$")
+		gone(t, 5*time.Second, "sleep", "1104")
 	})
+}
+
+// launches makes run, in the shell, the one of a ward with a terminal, and returns
+// what tells the process of the newest call.
+func (m *tmux) launches(w *ward) func() int {
+	m.t.Helper()
+	file := filepath.Join(m.t.TempDir(), "caller")
+	m.shell(`run() { sh -c 'echo $$ >` + file + `; exec "$@"' - ` + program(m.t) + " --state-dir " + w.state + " run --isolation " + w.isolation + ` -t "$@"; }`)
+	return func() int {
+		m.t.Helper()
+		pid, err := strconv.Atoi(fileOf(m.t, file))
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		return pid
+	}
+}
+
+// screen says whether the alternate screen is shown, and whether the cursor is.
+func (m *tmux) screen() string {
+	m.t.Helper()
+	return strings.TrimSpace(m.do("display-message", "-p", "#{alternate_on} #{cursor_flag}"))
 }

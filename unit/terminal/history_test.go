@@ -74,7 +74,9 @@ func TestModesLeave(t *testing.T) {
 	for printed, want := range map[string]string{
 		"":                             "",
 		"text\r\n":                     "",
-		"\x1b[1mbold\x1b[m":            "\x1b[m",
+		"\x1b[1mbold":                  "\x1b[m",
+		"\x1b[1mbold\x1b[m":            "",
+		"\x1b[1mbold\x1b[0m\x1b[0;1m":  "\x1b[m",
 		"\x1b[?25l\x1b[?2004h":         "\x1b[?25h\x1b[?2004l",
 		"\x1b[?1049h\x1b[?1h\x1b=":     "\x1b[?1l\x1b>\x1b[?1049l",
 		"\x1b[?47h":                    "\x1b[?1049l",

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -485,9 +486,20 @@ func FuzzParseSize(f *testing.F) {
 func TestRemoteRestore(t *testing.T) {
 	h := hold(t, nil)
 	io.WriteString(h.job, "\x1b[?1049h\x1b[?25lfull")
-	r := h.comes(Visit{Write: true, Size: Size{24, 80}}, true)
-	sees(t, r, "full")
-	if got := string(r.Restore()); got != "\x1b[?25h\x1b[m\x1b[?1049l" {
-		t.Errorf("it is restored by %q", got)
+	user, theirs := pair(t)
+	r, err := Begin(RelayConfig{End: h.comes(Visit{}, false), In: theirs, Out: theirs})
+	if err != nil {
+		t.Fatal(err)
 	}
+	user.SetReadDeadline(time.Now().Add(patience))
+	for shown := []byte{}; !bytes.HasSuffix(shown, []byte("full")); {
+		b := make([]byte, 64)
+		n, err := user.Read(b)
+		if err != nil {
+			t.Fatalf("%q is shown, %v", shown, err)
+		}
+		shown = append(shown, b[:n]...)
+	}
+	r.Finish(nil)
+	gets(t, user, "\x1b[?25h\x1b[?1049l")
 }

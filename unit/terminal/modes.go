@@ -17,7 +17,7 @@ type modes struct {
 	charset   bool // ESC ( and another than B
 	insert    bool // CSI 4 h
 	region    bool // CSI … r: not all of the screen scrolls
-	styled    bool // CSI … m has come
+	styled    bool // CSI … m has come, and none that undoes it
 	home      bool // the newest sequence moved the cursor home
 }
 
@@ -53,7 +53,7 @@ func (m *modes) note(t token, seq []byte) (blank bool) {
 	case final == 'J':
 		return string(body) == "2" || home && (len(body) == 0 || string(body) == "0")
 	case final == 'm' && !bytes.ContainsAny(body, "<=>?"):
-		m.styled = true
+		m.styled = len(body) > 0 && string(body) != "0"
 	case final == 'r' && !bytes.ContainsAny(body, "?"):
 		m.region = len(body) > 0
 	case final == 'p' && string(body) == "!": // DECSTR

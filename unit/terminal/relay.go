@@ -17,8 +17,10 @@ type Relay struct {
 	input sync.WaitGroup
 	// stop is a pipe that has a byte while the input is to rest.
 	stop [2]*os.File
-	// keys is true for an input that is a terminal.
-	keys bool
+	// keys is true for an input that is a terminal, shows for an output that is
+	// one, of which screen is for who prints until ended is closed.
+	keys, shows bool
+	screen      screen
 	// rest are keys that were read and not yet passed on, within is true after
 	// one that does not end a line.
 	rest   []byte
@@ -31,7 +33,8 @@ type RelayConfig struct {
 	// nobody can read the output or type any more.
 	End End
 	// In is where keys come from: a terminal, which should be raw, or anything
-	// else that can be read. Out is where the output goes. Neither is closed, and
+	// else that can be read. Out is where the output goes; if that is a terminal,
+	// Finish undoes what the output has made of its screen. Neither is closed, and
 	// their modes stay as they are.
 	In, Out *os.File
 	// Keys leave the terminal; nil is no such keys.
@@ -43,7 +46,7 @@ func Begin(cfg RelayConfig) (*Relay, error) {
 	if cfg.Keys == nil {
 		cfg.Keys = &Keys{}
 	}
-	r := &Relay{cfg: cfg, left: make(chan struct{}), ended: make(chan struct{}), keys: Is(cfg.In)}
+	r := &Relay{cfg: cfg, left: make(chan struct{}), ended: make(chan struct{}), keys: Is(cfg.In), shows: Is(cfg.Out)}
 	var err error
 	if r.stop[0], r.stop[1], err = os.Pipe(); err != nil {
 		return nil, err
@@ -51,6 +54,9 @@ func Begin(cfg RelayConfig) (*Relay, error) {
 	go func() {
 		defer close(r.ended)
 		Print(cfg.End, func(b []byte) bool {
+			if r.shows {
+				r.screen.add(b)
+			}
 			ok := r.write(b)
 			if !ok {
 				_ = cfg.End.Close() // nobody can read it any more
@@ -84,12 +90,14 @@ func (r *Relay) Resume() { r.input.Go(r.typed) }
 
 // Finish prints what is left of the output, all that was written before it was
 // called, and then carries nothing more. It waits for who takes the output, but
-// no longer than for giveUp, which may be nil.
+// no longer than for giveUp, which may be nil. A terminal that has taken it all is
+// left as it was found: the screen that is shown, the cursor, modes and colours.
 func (r *Relay) Finish(giveUp <-chan struct{}) {
 	r.Pause()
 	Settle(r.cfg.End)
 	select {
 	case <-r.ended:
+		r.write(r.screen.restore()) // a terminal that is gone needs nothing
 	case <-giveUp:
 	}
 	_ = r.cfg.End.Close()

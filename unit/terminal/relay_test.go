@@ -145,17 +145,17 @@ func TestRaw(t *testing.T) {
 type relayed struct {
 	*Relay
 	user, job     *os.File // the master of the one and the slave of the other
+	theirs        *os.File // the user's own end
 	master, slave *os.File
 }
 
 func relay(t *testing.T, keys string) *relayed {
 	t.Helper()
 	r := &relayed{}
-	var theirs *os.File
-	r.user, theirs = pair(t)
+	r.user, r.theirs = pair(t)
 	r.master, r.job = pair(t)
 	r.slave = r.job
-	for _, f := range []*os.File{theirs, r.job} {
+	for _, f := range []*os.File{r.theirs, r.job} {
 		raw, err := NewRaw(f, f)
 		if err != nil {
 			t.Fatal(err)
@@ -168,7 +168,7 @@ func relay(t *testing.T, keys string) *relayed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Relay, err = Begin(RelayConfig{End: &PTY{r.master, other(t, r.slave)}, In: theirs, Out: theirs, Keys: k}); err != nil {
+	if r.Relay, err = Begin(RelayConfig{End: &PTY{r.master, other(t, r.slave)}, In: r.theirs, Out: r.theirs, Keys: k}); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -213,6 +213,39 @@ func TestRelay(t *testing.T) {
 		if n > 0 || err == nil {
 			t.Errorf("what came after was passed on: %q", b[:n])
 		}
+	}
+}
+
+// Finish undoes what the output has made of the screen, of a terminal alone.
+func TestRelayRestores(t *testing.T) {
+	for printed, undone := range map[string]string{
+		"plain\x1b[1mbold\x1b[m":          "",
+		"\x1b[?1049h\x1b[?25lfull screen": "\x1b[?25h\x1b[?1049l",
+		"\x1b[?2004h\x1b]0;a ti":          "\x18\x1b[?2004l",
+		"\x1b[31":                         "\x18",
+	} {
+		r := relay(t, "none")
+		io.WriteString(r.job, printed)
+		gets(t, r.user, printed)
+		r.Finish(nil)
+		io.WriteString(r.theirs, "end")
+		gets(t, r.user, undone+"end")
+	}
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	master, slave := pair(t)
+	r, err := Begin(RelayConfig{End: &PTY{master, other(t, slave)}, Out: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(slave, "\x1b[?25l")
+	r.Finish(nil)
+	out.Close()
+	if b, err := io.ReadAll(in); err != nil || string(b) != "\x1b[?25l" {
+		t.Errorf("a pipe is given %q, %v", b, err)
 	}
 }
 

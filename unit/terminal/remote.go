@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,10 +20,6 @@ type Remote struct {
 	// What follows is for who reads.
 	buf  []byte
 	rest []byte
-
-	mu    sync.Mutex
-	scan  scanner
-	modes modes
 }
 
 // Visit is how somebody comes to a held terminal.
@@ -108,11 +103,6 @@ func (r *Remote) Read(b []byte) (int, error) {
 func (r *Remote) take(b []byte) int {
 	n := copy(b, r.rest)
 	r.rest = r.rest[n:]
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, c := range b[:n] {
-		r.modes.note(r.scan.next(c))
-	}
 	return n
 }
 
@@ -160,11 +150,3 @@ func (r *Remote) Resize(size Size) error { return say(r.conn, sayResize, size.me
 // EndInput does nothing: that a visitor has no more to type is not the end of
 // the job's input.
 func (r *Remote) EndInput(bool, func(time.Duration) bool) {}
-
-// Restore is what makes a visitor's terminal as it was before it was told
-// otherwise by what he read.
-func (r *Remote) Restore() []byte {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.modes.leave()
-}
