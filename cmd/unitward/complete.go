@@ -13,6 +13,7 @@ import (
 	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/verify"
 )
 
 // completer proposes what may stand at the cursor.
@@ -28,10 +29,10 @@ func (a *app) completions(root *cobra.Command, args []string) {
 		"state-dir": directory, "working-directory": directory, "job-dir": directory,
 		"report":      cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
 		"for":         fixed(string(launch.FactExit), string(launch.FactTree), string(launch.FactSettled)),
-		"kill-signal": fixed(signalNames()...),
+		"kill-signal": completeSignals,
 		"owner":       a.completeOwners,
 		"uid":         accounts("/etc/passwd"), "gid": accounts("/etc/group"),
-		"setenv": completeVariables, "slice": completeSlices,
+		"setenv": completeVariables, "slice": completeSlices, "machine": completeMachines,
 		"property":       completeWith(property.Complete),
 		"timer-property": completeTrigger(property.Timer), "path-property": completeTrigger(property.Path), "socket-property": completeTrigger(property.Socket),
 		"job-mode": fixed(jobModes[:]...), "service-type": fixed("exec", "simple", "oneshot"), "expand-environment": fixed("yes", "no"),
@@ -114,6 +115,25 @@ func (a *app) completeTerminals(*cobra.Command, []string, string) ([]string, cob
 	})
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
+
+// completeSignals offers the names of all signals, as it is begun with or without
+// SIG.
+func completeSignals(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+	prefix := ""
+	if strings.HasPrefix(word, "SIG") {
+		prefix = "SIG"
+	}
+	var out []string
+	for n := 1; n <= lastSignal; n++ {
+		if name := verify.SignalName(n); name[0] > '9' { // two have no name
+			out = append(out, prefix+name)
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// lastSignal is SIGRTMAX.
+const lastSignal = 64
 
 // completeVariables offers the names of the caller's variables.
 func completeVariables(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

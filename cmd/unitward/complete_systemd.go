@@ -27,6 +27,22 @@ func completeTrigger(t property.Trigger) completer {
 	return completeWith(func(start string) []string { return property.CompleteTrigger(t, start) })
 }
 
+// machines is where systemd-machined has those that run (sd_get_machine_names(3)).
+const machines = "/run/systemd/machines"
+
+// completeMachines offers this machine, by its name for -M, and those that run
+// on it.
+func completeMachines(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	out := []string{unit.ThisMachine}
+	entries, _ := os.ReadDir(machines) // without it there are none
+	for _, e := range entries {
+		if e.Type().IsRegular() { // a link leads from a unit to its machine
+			out = append(out, e.Name())
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
 // cgroupRoot is where the unified hierarchy is mounted (cgroups(7)), or else
 // there is none to look at.
 const cgroupRoot = "/sys/fs/cgroup"

@@ -22,7 +22,7 @@ func (a *app) killCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&signal, "signal", "s", "TERM", "send `SIGNAL`, a name or a number")
 	cmd.Flags().StringVar(&who, "who", string(unit.WhoMain), "send it to `main|all`")
-	cmd.RegisterFlagCompletionFunc("signal", cobra.FixedCompletions(signalNames(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("signal", completeSignals)
 	cmd.RegisterFlagCompletionFunc("who", cobra.FixedCompletions([]string{"main", "all"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		n, ok := verify.SignalNumber(strings.ToUpper(signal))
@@ -37,14 +37,6 @@ func (a *app) killCommand() *cobra.Command {
 		})
 	}
 	return cmd
-}
-
-func signalNames() []string {
-	var out []string
-	for n := 1; n < 32; n++ {
-		out = append(out, verify.SignalName(n))
-	}
-	return out
 }
 
 func (a *app) pauseCommand() *cobra.Command {

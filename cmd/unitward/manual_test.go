@@ -132,7 +132,7 @@ func TestVerbsEverywhere(t *testing.T) {
 func TestProse(t *testing.T) {
 	_, pages := tree(t)
 	others := map[string]bool{}
-	for _, p := range strings.Fields("at.1 jq.1 journalctl.1 machinectl.1 ssh.1 unitward-mcp.1 systemctl.1 systemd-run.1 systemd.exec.5 systemd.resource-control.5 systemd.service.5 cgroups.7 systemd.time.7 cron.8") {
+	for _, p := range strings.Fields("at.1 jq.1 journalctl.1 machinectl.1 reset.1 ssh.1 systemd-escape.1 unitward-mcp.1 systemctl.1 systemd-run.1 systemd.exec.5 systemd.resource-control.5 systemd.service.5 cgroups.7 systemd.time.7 cron.8") {
 		others[p] = true
 	}
 	reference := regexp.MustCompile(`\bXr (\S+) (\d)`)

@@ -25,9 +25,6 @@ func (o *remoteOptions) register(cmd *cobra.Command) {
 	f.StringVarP(&o.machine, "machine", "M", "", "ask the manager of the container, or user, `[USER@]NAME`; NAME is .host for this machine")
 	f.StringVarP(&o.capsule, "capsule", "C", "", "")
 	f.Lookup("capsule").Hidden = true
-	for _, name := range []string{"host", "machine"} {
-		cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
-	}
 }
 
 // remote decides which manager is asked, and where.

@@ -312,12 +312,21 @@ func TestAttachTerm(t *testing.T) {
 	})
 }
 
-// A terminal is its user's, in the isolations in which its keeper is not.
+// A terminal is its user's, in the isolations in which its keeper is not: in a
+// service nobody could hold it.
 func TestAttachOfAnother(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("user: only root can start jobs of others")
 	}
-	in(t, kept, func(t *testing.T, w *ward) {
+	in(t, all, func(t *testing.T, w *ward) {
+		if w.isolation == verify.IsolationService {
+			a := w.want(125, "start", "-t", "-u", "other", "--uid", "nobody", "--", "true")
+			if !strings.Contains(a.err, "nobody can hold the terminal of a service of another user") || !strings.Contains(a.err, "run --pty and the other isolations can") {
+				t.Errorf("it says %q", a.err)
+			}
+			w.want(125, "status", "other")
+			return
+		}
 		w.want(0, "start", "-t", "-u", "other", "--uid", "nobody", "--output", "capture", "--", "sh", "-c", `id -un; stat -c %U $(tty); echo written >$(tty)`)
 		w.want(0, "wait", "other")
 		if got := w.want(0, "logs", "other").out; got != "nobody\r\nnobody\r\nwritten\r\n" {

@@ -23,12 +23,22 @@ import (
 type life struct {
 	verb string // run or start
 	end  string // settle: by itself; stop: it is told to; entrust: so, and nobody waits
+	// pty is true for a job with a terminal, to which somebody comes to end it.
+	pty bool
 }
 
-func (l life) String() string { return l.verb + ", " + l.end }
+func (l life) String() string {
+	if l.pty {
+		return l.verb + " -t, " + l.end
+	}
+	return l.verb + ", " + l.end
+}
 
 // lives are all of them.
-var lives = []life{{"start", "settle"}, {"start", "stop"}, {"start", "entrust"}, {"run", "settle"}, {"run", "stop"}}
+var lives = []life{
+	{"start", "settle", false}, {"start", "stop", false}, {"start", "settle", true}, {"start", "stop", true},
+	{"start", "entrust", false}, {"run", "settle", false}, {"run", "stop", false},
+}
 
 // crash is one life of one job in which something is killed at one point.
 type crash struct {
@@ -68,13 +78,20 @@ func (c *crash) in(name string) string { return filepath.Join(c.dir, name) }
 
 // script says that it runs, leaves a process behind, and ends with 7 once it may.
 func (c *crash) script() []string {
-	return []string{"--", "sh", "-c", fmt.Sprintf("cd %s; echo x >>ran; setsid sleep 1000 & touch up; while ! [ -e leave ]; do sleep .02; done; echo 7 >code; exit 7", c.dir)}
+	told := "[ -e leave ]"
+	if c.pty {
+		told += ` || { read -r -t .02 x && [ "$x" = leave ]; }`
+	}
+	return []string{"--", "bash", "-c", fmt.Sprintf("cd %s; echo x >>ran; setsid sleep 1000 & touch up; until %s; do sleep .02; done; echo 7 >code; exit 7", c.dir, told)}
 }
 
 func (c *crash) args() []string {
 	args := []string{c.verb, "-u", c.name, "--grace", "200ms", "--report", c.in("report")}
 	if c.verb == "start" {
 		args = append(args, "--key", c.name, "--output", "capture")
+	}
+	if c.pty {
+		args = append(args, "-t")
 	}
 	return append(args, c.script()...)
 }
@@ -98,7 +115,7 @@ func (c *crash) run(at point, manager int) {
 	c.phase(c.end)
 	switch {
 	case c.over("run"):
-	case c.life == life{"run", "stop"}:
+	case c.life == life{verb: "run", end: "stop"}:
 		first, _ := c.x.find("point", "")
 		_ = syscall.Kill(first.PID, syscall.SIGTERM) // it may have ended
 		c.ended("run")
@@ -113,6 +130,9 @@ func (c *crash) run(at point, manager int) {
 		c.x.spawn("stop", c.w.cmd("stop", "--grace", "200ms", c.name))
 		c.ended("stop")
 	default:
+		if c.pty {
+			c.visit()
+		}
 		c.leave()
 		if c.verb == "start" {
 			c.x.spawn("wait", c.w.cmd("wait", "--timeout", "15s", c.name))
@@ -132,6 +152,26 @@ func (c *crash) leave() {
 	if err := os.WriteFile(c.in("leave"), nil, 0o644); err != nil {
 		c.t.Fatal(err)
 	}
+}
+
+// visit comes to the job's terminal, if there is one, and types what ends it.
+func (c *crash) visit() {
+	c.t.Helper()
+	s := newSeat(c.t)
+	p := s.begin(c.w.cmd("attach", c.name))
+	c.until("who is at its terminal ends it", func() bool {
+		select {
+		case <-p.ended:
+			c.log = append(c.log, fmt.Sprintf("attach: %v: %q", p.cmd.ProcessState, s.shown()))
+			if code := p.cmd.ProcessState.ExitCode(); !c.struck && code != 7 {
+				c.t.Errorf("who has ended it at its terminal is told %d\n%s", code, c)
+			}
+			return true
+		default:
+			s.types("leave\r")
+			return false
+		}
+	})
 }
 
 func (c *crash) phase(name string) { c.x.do(errand{Do: "phase", Phase: name}) }

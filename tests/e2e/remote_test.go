@@ -386,6 +386,9 @@ func TestMachineNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWard(t)
+	if got := w.want(0, "__complete", "run", "-M", "").out; got != ".host\nunitward-test\n:4\n" {
+		t.Errorf("completions are %q", got)
+	}
 	f := w.run("-q", "-M", "unitward-test", "--", "sh", "-c", "exit 8")
 	f.wantStatus(8)
 	readReport(t, f.report).has("confirmed=true", "exit.code=8", "remote.machine=unitward-test")

@@ -30,6 +30,9 @@ func completion(t *testing.T) {
 		for typed, want := range map[string]string{
 			"unitward verif": "unitward verify", "unitward run --working-d": "unitward run --working-directory",
 			"unitward status paktest-c": "unitward status paktest-completed", "unitward wait --for tr": "unitward wait --for tree",
+			// bash takes what follows "=" for a word of its own.
+			"unitward run -p MemoryMa": "unitward run -p MemoryMax=", "unitward run -p ProtectSystem=s": "unitward run -p ProtectSystem=strict",
+			"unitward kill -s SIGTE": "unitward kill -s SIGTERM",
 		} {
 			s.send(typed + "\t")
 			s.await(t, shell.name, want)
@@ -40,6 +43,7 @@ func completion(t *testing.T) {
 	for typed, want := range map[string]string{
 		"unitward verif": "verify\t", "unitward run --working-d": "--working-directory\t",
 		"unitward status paktest-c": "paktest-completed", "unitward wait --for tr": "tree",
+		"unitward run -p MemoryMa": "MemoryMax=", "unitward run -p ProtectSystem=s": "ProtectSystem=strict", "unitward kill -s SIGTE": "SIGTERM",
 	} {
 		out := tester.want(t, 0, "fish", "-c", "complete -C'"+typed+"'")
 		if !strings.HasPrefix(out, want) {
