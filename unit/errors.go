@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/unitward/unitward/verify"
 )
 
 // ErrUsage is matched by every error that lies in what was asked for.
@@ -38,7 +40,7 @@ func (e *ExistsError) Error() string {
 
 // Hint proposes the way out.
 func (e *ExistsError) Hint() []string {
-	return []string{"end it with: unitward stop " + e.Name, "or take another name with -u"}
+	return []string{"end it with: unitward stop " + verify.Typed(e.Name), "or take another name with -u"}
 }
 
 // UnitExistsError says that the manager already has a unit of that name which
@@ -56,8 +58,8 @@ func (e *UnitExistsError) Error() string {
 // Hint proposes the way out.
 func (e *UnitExistsError) Hint() []string {
 	return []string{
-		"look at it with: " + Systemctl(e.Manager, e.Remote) + " status " + e.Unit,
-		"a failed one blocks its name until: " + Systemctl(e.Manager, e.Remote) + " reset-failed " + e.Unit,
+		"look at it with: " + Systemctl(e.Manager, e.Remote) + " status " + verify.Typed(e.Unit),
+		"a failed one blocks its name until: " + Systemctl(e.Manager, e.Remote) + " reset-failed " + verify.Typed(e.Unit),
 	}
 }
 
@@ -141,7 +143,7 @@ func (e *UnknownOutcomeError) Hint() []string {
 	if e.Job == "" {
 		return nil
 	}
-	return []string{"look at it with: unitward verify " + e.Job}
+	return []string{"look at it with: unitward verify " + verify.Typed(e.Job)}
 }
 
 // RecordLostError says that a job was started and ended again, because its

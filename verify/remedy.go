@@ -131,11 +131,17 @@ func (j judge) uninterruptible() (Member, bool) {
 
 // command is a command line that can be pasted into a shell.
 func (j judge) command(verb string) string {
-	name := j.o.Name
-	if strings.ContainsFunc(name, func(r rune) bool { // such as foo\x2dbar
-		return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789:_.-", r)
-	}) || name == "" {
-		name = "'" + strings.ReplaceAll(oneLine(name), "'", `'\''`) + "'"
+	return "unitward " + verb + " " + Typed(j.o.Name)
+}
+
+// Typed is the name of a job or unit as it is typed in a shell: one such as
+// foo\x2dbar needs quotes.
+func Typed(name string) string {
+	plain := !strings.ContainsFunc(name, func(r rune) bool {
+		return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789:_.-@", r)
+	})
+	if plain && name != "" {
+		return name
 	}
-	return "unitward " + verb + " " + name
+	return "'" + strings.ReplaceAll(oneLine(name), "'", `'\''`) + "'"
 }

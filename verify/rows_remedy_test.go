@@ -69,7 +69,7 @@ func TestTextsAreOneLine(t *testing.T) {
 	}
 	for _, c := range []struct{ name, want string }{
 		{"make", "unitward stop make"},
-		{"a@b", "unitward stop 'a@b'"},
+		{"a@b", "unitward stop a@b"},
 		{`foo\x2dbar`, `unitward stop 'foo\x2dbar'`},
 		{"it's", `unitward stop 'it'\''s'`},
 		{"", "unitward stop ''"},

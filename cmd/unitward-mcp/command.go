@@ -12,6 +12,7 @@ import (
 	"github.com/unitward/unitward/cmd/internal/program"
 	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/unit/serve"
+	"github.com/unitward/unitward/verify"
 )
 
 // Exit statuses, as unitward has them.
@@ -133,7 +134,7 @@ func (o *options) serve(s streams, caller keeper.Caller) error {
 		fmt.Fprintf(s.err, "unitward-mcp: these jobs go on: %s\n", strings.Join(e.Left, " "))
 	}
 	for _, u := range e.Unconfirmed {
-		fmt.Fprintf(s.err, "unitward-mcp: cannot confirm the end of job %s\nhint: look again with: unitward verify %s\n", u.Name, u.Name)
+		fmt.Fprintf(s.err, "unitward-mcp: cannot confirm the end of job %s\nhint: look again with: unitward verify %s\n", u.Name, verify.Typed(u.Name))
 	}
 	if !e.Confirmed {
 		return errUnconfirmed

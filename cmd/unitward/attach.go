@@ -12,6 +12,7 @@ import (
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/launch"
 	"github.com/unitward/unitward/unit/terminal"
+	"github.com/unitward/unitward/verify"
 )
 
 // attachOptions are how somebody comes to a job's terminal.
@@ -72,7 +73,7 @@ func (a *app) attach(o *attachOptions, name string) error {
 		return err
 	}
 	if visit.Write && !remote.Writes() && !a.quiet {
-		fmt.Fprintf(a.Err, "unitward: another types at job %s; he is watched until he leaves\nhint: type instead of him with: unitward attach --take %s\n", name, name)
+		fmt.Fprintf(a.Err, "unitward: another types at job %s; he is watched until he leaves\nhint: type instead of him with: unitward attach --take %s\n", name, verify.Typed(name))
 	}
 	tty, err := visitConsole(a.streams, keys, remote)
 	if err != nil {
@@ -96,7 +97,7 @@ func (a *app) attach(o *attachOptions, name string) error {
 			fmt.Fprintln(a.Out) // the job's cursor may be in the midst of a line
 		}
 		if !a.quiet {
-			fmt.Fprintf(a.Err, "unitward: job %s goes on\nhint: come back with: unitward attach %s\n", name, name)
+			fmt.Fprintf(a.Err, "unitward: job %s goes on\nhint: come back with: unitward attach %s\n", name, verify.Typed(name))
 		}
 		return nil
 	}
@@ -171,7 +172,7 @@ func endOf(ctx context.Context, j *launch.Job) (unit.Report, error) {
 	rep, err := j.Wait(waited, launch.FactExit)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return unit.Report{}, &launch.TerminalError{Name: j.Name(), Why: "its terminal can be shown no longer, and it has not ended", Way: "unitward status " + j.Name() + " says what it does"}
+		return unit.Report{}, &launch.TerminalError{Name: j.Name(), Why: "its terminal can be shown no longer, and it has not ended", Way: "unitward status " + verify.Typed(j.Name()) + " says what it does"}
 	case err != nil || rep.Confirmed:
 		return rep, err
 	}

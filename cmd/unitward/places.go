@@ -12,17 +12,17 @@ type place struct{ what, command string }
 func places(rec *unit.Record, state unit.State) []place {
 	var all []place
 	if rec.Attachable && state == unit.StateRunning {
-		all = append(all, place{"terminal", "unitward attach " + rec.Name})
+		all = append(all, place{"terminal", "unitward attach " + verify.Typed(rec.Name)})
 	}
 	if rec.Output == unit.OutputCapture {
-		all = append(all, place{"output", "unitward logs " + rec.Name})
+		all = append(all, place{"output", "unitward logs " + verify.Typed(rec.Name)})
 	}
 	if rec.Output == unit.OutputJournal || onManager(rec) {
 		all = append(all, place{"journal", journalOf(rec)})
 	}
 	// A settled job's unit has been given back.
 	if onManager(rec) && state != unit.StateSettled {
-		all = append(all, place{"systemd", unit.Systemctl(rec.Identity.Manager, rec.Identity.Remote()) + " status " + rec.Identity.Unit})
+		all = append(all, place{"systemd", unit.Systemctl(rec.Identity.Manager, rec.Identity.Remote()) + " status " + verify.Typed(rec.Identity.Unit)})
 	}
 	return all
 }
@@ -39,9 +39,12 @@ func journalOf(rec *unit.Record) string {
 	name := id.Unit
 	switch {
 	case id.Isolation != "" && id.Isolation != verify.IsolationService && (rec.Output == unit.OutputJournal || !onManager(rec)):
-		return "journalctl -t " + rec.Name // the stream carries the job's name
+		return "journalctl -t " + verify.Typed(rec.Name) // the stream carries the job's name
 	case name == "":
 		name = rec.Name + ".service"
+	}
+	if name = verify.Typed(name); id.Remote().Host != "" {
+		name = verify.Typed(name) // a shell there takes it, too
 	}
 	return journalctlFor(id) + name
 }

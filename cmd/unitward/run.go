@@ -9,6 +9,7 @@ import (
 
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/verify"
 )
 
 func (a *app) runCommand() *cobra.Command {
@@ -79,7 +80,7 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, p *ptyOptions, args []strin
 	}
 	a.warn(sink.Write(rep))
 	if s.DetachAfter > 0 && rep.Lifetime == unit.LifetimeDetached && !rep.Confirmed {
-		fmt.Fprintf(a.Err, "unitward: job %s goes on in the background\nhint: await it with: unitward wait %s\n", rep.Name, rep.Name)
+		fmt.Fprintf(a.Err, "unitward: job %s goes on in the background\nhint: await it with: unitward wait %s\n", rep.Name, verify.Typed(string(rep.Name)))
 		return nil
 	}
 	a.explain(rep, kept)
@@ -145,7 +146,7 @@ func (a *app) explain(rep unit.Report, kept bool) {
 	}
 	if kept {
 		fmt.Fprintf(a.Err, "unitward: job %s: %d kept:%s\nhint: end them with: unitward stop %s\n",
-			rep.Name, len(rep.Tree.Members), memberList(rep.Tree.Members), rep.Name)
+			rep.Name, len(rep.Tree.Members), memberList(rep.Tree.Members), verify.Typed(string(rep.Name)))
 		return
 	}
 	fmt.Fprintf(a.Err, "unitward: cannot confirm the end of job %s:\n", rep.Name)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/verify"
 )
 
 func (a *app) startCommand() *cobra.Command {
@@ -78,7 +79,7 @@ func (a *app) start(cmd *cobra.Command, o *jobOptions, pty bool, args []string) 
 	// The job runs, so an error from here on is not that of a start.
 	untold := a.tellStarted(b, s, sink)
 	if untold != nil {
-		fmt.Fprintf(a.Err, "unitward: job %s was started, but: %v\nhint: end it with: unitward stop %s\n", b.job.Name(), untold, b.job.Name())
+		fmt.Fprintf(a.Err, "unitward: job %s was started, but: %v\nhint: end it with: unitward stop %s\n", b.job.Name(), untold, verify.Typed(b.job.Name()))
 		return &statusError{exitUnconfirmed}
 	}
 	return nil

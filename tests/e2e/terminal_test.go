@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -197,6 +198,49 @@ func TestTerminalFromPipe(t *testing.T) {
 		cmd := w.cmd("run", "-t", "--", "bash", "--norc", "-i")
 		cmd.Stdin = strings.NewReader("sleep .3\nexit_with() { return 8; }; exit_with\n")
 		s.begin(cmd).wants(8)
+	})
+}
+
+// However much comes from a pipe is typed, no faster than it is read; of a line
+// that is too long the terminal drops the rest, as termios(3) has it, unless the
+// job has told it to take no lines.
+func TestTerminalFromLargePipe(t *testing.T) {
+	in(t, all, func(t *testing.T, w *ward) {
+		var lines strings.Builder
+		for i := range 300_000 {
+			fmt.Fprintf(&lines, "line %d\n", i)
+		}
+		long := strings.Repeat("x", 100_000) + "\n"
+		for name, c := range map[string]struct{ mode, reads, input, want string }{
+			"lines":       {"-echo", "cat", lines.String(), lines.String()},
+			"long":        {"-echo", "cat", "first\n" + long + "last\n", "first\n" + long[:4095] + "\nlast\n"},
+			"raw":         {"raw -echo", fmt.Sprint("head -c ", lines.Len()), lines.String(), lines.String()},
+			"long in raw": {"raw -echo", fmt.Sprint("head -c ", len(long)), long, long},
+		} {
+			dir := t.TempDir()
+			s := newSeat(t)
+			before := s.mode()
+			from, to, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := w.cmd("run", "-t", "--", "sh", "-c", "cd "+dir+"; stty "+c.mode+"; touch up; "+c.reads+" >got")
+			cmd.Stdin = from
+			p := s.begin(cmd)
+			from.Close()
+			exists(t, filepath.Join(dir, "up"))
+			if _, err := io.WriteString(to, c.input); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			to.Close()
+			p.wants(0)
+			if got, _ := os.ReadFile(filepath.Join(dir, "got")); string(got) != c.want {
+				t.Errorf("%s: %d bytes arrive, want %d", name, len(got), len(c.want))
+			}
+			if after := s.mode(); after != before {
+				t.Errorf("%s: the mode is %+v, was %+v", name, after, before)
+			}
+		}
 	})
 }
 

@@ -79,7 +79,7 @@ func (j *Job) Attach(ctx context.Context, visit terminal.Visit) (*terminal.Remot
 		return nil, ended
 	}
 	if j.asleep() {
-		return nil, &TerminalError{j.rec.Name, "it is paused, and who holds its terminal with it", "let it go on first: unitward resume " + j.rec.Name}
+		return nil, &TerminalError{j.rec.Name, "it is paused, and who holds its terminal with it", "let it go on first: unitward resume " + verify.Typed(j.rec.Name)}
 	}
 	dir, err := j.entry.OpenDir()
 	if err != nil {
@@ -94,12 +94,12 @@ func (j *Job) Attach(ctx context.Context, visit terminal.Visit) (*terminal.Remot
 	case errors.As(err, &refused):
 		return nil, &TerminalError{j.rec.Name, refused.Why, ""}
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, unix.EAGAIN):
-		return nil, &TerminalError{j.rec.Name, "who holds its terminal does not answer", "unitward status " + j.rec.Name + " says what it does"}
+		return nil, &TerminalError{j.rec.Name, "who holds its terminal does not answer", "unitward status " + verify.Typed(j.rec.Name) + " says what it does"}
 	case !errors.Is(err, terminal.ErrNoHolder):
 		return nil, &TerminalError{j.rec.Name, err.Error(), ""}
 	}
 	if rep, err := j.Look(ctx); err == nil && rep.Exit.Known {
 		return nil, ended
 	}
-	return nil, &TerminalError{j.rec.Name, "who held its terminal has ended, and the job was hung up on", "unitward status " + j.rec.Name + " says what is left of it"}
+	return nil, &TerminalError{j.rec.Name, "who held its terminal has ended, and the job was hung up on", "unitward status " + verify.Typed(j.rec.Name) + " says what is left of it"}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/verify"
 )
 
 // KeptError says that a record stays, because its job is not settled.
@@ -22,7 +23,7 @@ func (e *KeptError) Hint() []string {
 	if e.State == unit.StateUnknown {
 		return []string{"its outcome cannot be proven; once nothing of it is left, unitward reap drops its record (a process group's whose keeper was killed: with --accept-weak)"}
 	}
-	return []string{"end it first with: unitward stop " + e.Name}
+	return []string{"end it first with: unitward stop " + verify.Typed(e.Name)}
 }
 
 // Release drops the record of a settled job. The error is a *KeptError for

@@ -29,7 +29,7 @@ func (e *EntrustError) Error() string {
 
 // Hint proposes the way out.
 func (e *EntrustError) Hint() []string {
-	return []string{"stop it and wait with: unitward stop " + e.Name}
+	return []string{"stop it and wait with: unitward stop " + verify.Typed(e.Name)}
 }
 
 // Entrust is Stop without the wait: it writes the stop down, sends the job its

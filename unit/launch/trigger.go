@@ -13,6 +13,7 @@ import (
 	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/verify"
 )
 
 // Trigger starts a job each time that something happens: a timer elapses, a
@@ -219,7 +220,7 @@ func cutName(name string, length int) string {
 // journalOf is the command that shows a unit's log.
 func journalOf(m unit.Manager, name string) string {
 	if m == unit.ManagerUser {
-		return "journalctl --user -u " + name
+		return "journalctl --user -u " + verify.Typed(name)
 	}
-	return "journalctl -u " + name
+	return "journalctl -u " + verify.Typed(name)
 }
