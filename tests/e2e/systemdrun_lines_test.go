@@ -73,6 +73,14 @@ var foregroundLines = []line{
 	{theirs: "-p RestrictAddressFamilies=AF_UNIX -- echo x", root: true},
 	{theirs: "-p SystemCallFilter=~@mount -- echo x", root: true},
 	{theirs: "-p MemoryDenyWriteExecute=yes -- echo x", root: true},
+	// Of those that last the unit is looked at.
+	{theirs: "-u UNIT sleep 406"},
+	{theirs: "-u UNIT --description='A job in front' sleep 406"},
+	{theirs: "-u UNIT --slice=unitward-lines.slice -p MemoryMax=512M sleep 406"},
+	{theirs: "-u UNIT --nice=15 -p OOMScoreAdjust=500 sleep 406"},
+	{theirs: "-u UNIT --service-type=exec sleep 406", properties: "Type"},
+	{theirs: "-u UNIT -p TimeoutStopSec=25 sleep 406", ours: "run -u UNIT --grace 25s sleep 406", differs: "property-names", properties: "TimeoutAbortUSec"},
+	{theirs: "-u UNIT --uid=nobody sleep 406", root: true, differs: "other-user", properties: otherUser},
 }
 
 var backgroundLines = []line{
@@ -107,6 +115,8 @@ var backgroundLines = []line{
 	{theirs: "-u UNIT -p Documentation=man:sleep(1) sleep 403"},
 	{theirs: "-u UNIT -p Delegate=yes sleep 403"},
 	{theirs: "-u UNIT -p IPAccounting=yes -p IOAccounting=yes sleep 403"},
+	{theirs: "-u UNIT -p IOReadBandwidthMax='/dev/null 1M' -p IOWriteIOPSMax='/dev/null 100' sleep 403"},
+	{theirs: "-u UNIT -p IPIngressFilterPath=/sys/fs/bpf/none sleep 403", root: true},
 	{theirs: "-u UNIT -p IPAddressDeny=any -p IPAddressAllow=localhost sleep 403"},
 	{theirs: "-u UNIT -p DevicePolicy=closed -p 'DeviceAllow=/dev/null rw' sleep 403"},
 	{theirs: "-u UNIT -p AllowedCPUs=0 sleep 403"},
@@ -115,6 +125,9 @@ var backgroundLines = []line{
 	{theirs: "-u UNIT --service-type=exec sleep 403", properties: "Type"},
 	{theirs: "-u UNIT --no-block sleep 403"},
 	{theirs: "-u UNIT -G sleep 403", properties: "CollectMode"},
+	{theirs: "-u UNIT --description=Words sh -c 'sleep 403; :' 'a b' '' 100% '\"q\"'"},
+	{theirs: "-u UNIT --description=Words sh -c 'sleep 403; :' 'a b' 100%", ours: "start -u UNIT --output journal --description=Words sh -c 'sleep 403; :' 'a b' 100%", properties: "StandardOutput StandardError ExecStopPost ExecStopPostEx After"},
+	{theirs: "-u UNIT -H far -p MemoryMax=512M --description='Far away' sleep 403", root: true, differs: "elsewhere", properties: "Before Wants Environment StandardError"},
 	{theirs: "-u UNIT -r sleep 403", differs: "remain-after-exit", properties: "RemainAfterExit"},
 	{theirs: "-u UNIT -E SECRET=hidden sleep 403", differs: "environment", properties: "Environment"},
 	{theirs: "-u UNIT -p RuntimeMaxSec=60 sleep 403", ours: "start -u UNIT --output journal --timeout 60s sleep 403", differs: "property-names", properties: "StandardOutput StandardError ExecStopPost ExecStopPostEx After"},
@@ -172,6 +185,13 @@ var triggerLines = []line{
 	{theirs: "-u UNIT --socket-property=ListenStream=DIR/s touch DIR/x"},
 	{theirs: "-u UNIT --socket-property=ListenDatagram=DIR/s --socket-property=SocketMode=0600 touch DIR/x"},
 	{theirs: "-u UNIT --socket-property=ListenFIFO=DIR/f --socket-property=Backlog=5 touch DIR/x", since: 248},
+}
+
+// firedLines are triggers that elapse here. The command says what it was given.
+var firedLines = []line{
+	{theirs: "-u UNIT --on-active=100ms --timer-property=AccuracySec=1ms --working-directory=DIR sh DIR/script DIR/UNIT 'a b' 100%"},
+	{theirs: "-u UNIT --path-property=PathExists=DIR/UNIT.there --working-directory=/usr sh DIR/script DIR/UNIT 'a b' 100%"},
+	{theirs: "-u UNIT --socket-property=ListenStream=DIR/s --working-directory=/usr sh DIR/script DIR/UNIT 'a b' 100%"},
 }
 
 var refusedLines = []line{

@@ -1,12 +1,12 @@
 package e2e
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -60,12 +60,18 @@ type pair struct {
 	w    *ward
 	unit [2]string
 	argv [2][]string
+	// group are the cgroups of the units, once they were shown.
+	group [2]string
 	// dir is where both run, stdin what both read.
 	dir, stdin string
+	// before are the files that were there for other jobs.
+	before []string
+	// ended is true once both units were stopped.
+	ended bool
 }
 
 func (w *ward) pair(t *testing.T, kind string, n int, l line, dir string) *pair {
-	p := &pair{w: w}
+	p := &pair{w: w, before: runtimeFiles()}
 	for i := range 2 {
 		p.unit[i] = fmt.Sprintf("unitward-line-%d-%s%03d%c", os.Getpid(), kind[:1], n, 'a'+i)
 	}
@@ -151,17 +157,27 @@ func eachLine(t *testing.T, w *ward, kind string, lines []line, test func(t *tes
 	}
 }
 
-// TestLinesForeground: the same status and the same output.
+// TestLinesForeground: the same status and the same output, and of what lasts the
+// same unit.
 func TestLinesForeground(t *testing.T) {
 	w := newWard(t)
+	base := w.pair(t, lineForeground, 999, line{theirs: "-u UNIT sleep 406"}, "/").shown(t, lineForeground)
 	eachLine(t, w, lineForeground, foregroundLines, func(t *testing.T, l line, p *pair) {
+		if strings.HasSuffix(l.theirs, " sleep 406") {
+			compareChanges(t, l, base, p.shown(t, lineForeground))
+			p.end(t, lineForeground)
+			return
+		}
 		var got [2]outcome
+		var errs [2]string
 		for i := range 2 {
 			a := p.run(t, i)
-			got[i] = outcome{a.code, a.out}
+			got[i], errs[i] = outcome{a.code, a.out}, a.err
 			t.Logf("%s", a)
 		}
 		switch {
+		case errs[0] != errs[1]:
+			t.Errorf("on standard error systemd-run: %q\nunitward: %q", errs[0], errs[1])
 		case l.differs != "" && got != l.want:
 			t.Errorf("%+v, want %+v", got, l.want)
 		case l.differs == "" && got[0] != got[1]:
@@ -174,15 +190,18 @@ func TestLinesForeground(t *testing.T) {
 	})
 }
 
-// TestLinesBackground: what the options make of the unit is the same.
+// TestLinesBackground: what the options make of the unit is the same, and so is
+// what runs in it, and what is left of it.
 func TestLinesBackground(t *testing.T) {
+	wire := newWire(t)
+	t.Setenv("PATH", wire.dir+":"+os.Getenv("PATH")) // older ones know no SYSTEMD_SSH
 	w := newWard(t)
 	base := w.pair(t, lineBackground, 999, line{theirs: "-u UNIT sleep 403"}, "/")
 	shown := base.shown(t, lineBackground)
 	differences(t, shown)
 	eachLine(t, w, lineBackground, backgroundLines, func(t *testing.T, l line, p *pair) {
-		got := p.shown(t, lineBackground)
-		compareChanges(t, l, shown, got)
+		compareChanges(t, l, shown, p.shown(t, lineBackground))
+		p.end(t, lineBackground)
 	})
 }
 
@@ -194,6 +213,7 @@ func TestLinesScope(t *testing.T) {
 	eachLine(t, w, lineScoped, scopeLines, func(t *testing.T, l line, p *pair) {
 		if strings.HasSuffix(l.theirs, " sleep 404") {
 			compareChanges(t, l, shown, p.shown(t, lineScoped))
+			p.end(t, lineScoped)
 			return
 		}
 		var got [2]outcome
@@ -240,6 +260,52 @@ func TestLinesTrigger(t *testing.T) {
 	})
 }
 
+// TestLinesFired: what a trigger has started was given the same, and nothing is
+// left of it.
+func TestLinesFired(t *testing.T) {
+	w := newWard(t)
+	eachLine(t, w, lineTriggered, firedLines, func(t *testing.T, l line, p *pair) {
+		dir := filepath.Dir(p.argv[0][slices.IndexFunc(p.argv[0], func(s string) bool { return filepath.Base(s) == "script" })])
+		script := `echo "$2 $3 $# in $(pwd), ${LISTEN_FDS-no} descriptors" >$1.new; mv $1.new $1.said; exec sleep 407`
+		if err := os.WriteFile(filepath.Join(dir, "script"), []byte(script), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var said [2]string
+		for i := range 2 {
+			unit, file := p.unit[i], filepath.Join(dir, p.unit[i])
+			type_ := "timer"
+			t.Cleanup(func() { dropUnits(unit+"."+type_, unit+".service") })
+			if a := p.run(t, i); a.code != 0 {
+				t.Fatal(a)
+			}
+			switch {
+			case strings.Contains(l.theirs, "--path-property"):
+				type_ = "path"
+				touch(t, file+".there")
+			case strings.Contains(l.theirs, "--socket-property"):
+				type_ = "socket"
+				c, err := net.Dial("unix", filepath.Join(dir, "s"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+			}
+			said[i] = fileOf(t, file+".said")
+			if state := unitState(unit + ".service"); state != "active" {
+				t.Errorf("%s.service is %s", unit, state)
+			}
+			pid := alive(t, "sleep", "407")
+			shell(t, "systemctl", manager(), "stop", unit+"."+type_)
+			shell(t, "systemctl", manager(), "stop", unit+".service")
+			w.want(0, "list") // which drops the file of a trigger that is gone
+			p.nothingLeft(t, unit, pid)
+		}
+		if said[0] != said[1] {
+			t.Errorf("of systemd-run it is given %s\nof unitward %s", said[0], said[1])
+		}
+	})
+}
+
 // TestLinesRefused: what both refuse, or unitward alone for a reason, leaves
 // nothing.
 func TestLinesRefused(t *testing.T) {
@@ -263,128 +329,37 @@ func TestLinesRefused(t *testing.T) {
 	})
 }
 
-// shown starts a line by both programs, and reads both units while they run.
-func (p *pair) shown(t *testing.T, kind string) (got [2][]string) {
-	t.Helper()
-	suffix := ".service"
-	if kind == lineScoped {
-		suffix = ".scope"
+// TestSystemdRunOptions holds the list that the manual is held against, of the
+// newest systemd-run, against what it says itself; older ones have no other.
+func TestSystemdRunOptions(t *testing.T) {
+	needRig(t)
+	list, err := os.ReadFile("testdata/systemd-run.options")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for i := range 2 {
-		unit := p.unit[i] + suffix
-		t.Cleanup(func() { dropUnits(unit) })
-		if kind == lineScoped {
-			var errs bytes.Buffer
-			c := p.command(i)
-			c.Stderr = &errs
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
-			ended := make(chan error, 1)
-			go func() { ended <- c.Wait() }()
-			t.Cleanup(func() { dropUnits(unit); <-ended })
-			if !eventually(func() bool { return unitState(unit) == "active" || len(ended) > 0 }) || unitState(unit) != "active" {
-				t.Fatalf("%s does not run: %s", unit, &errs)
-			}
-		} else if a := p.run(t, i); a.code != 0 || !eventually(func() bool { return unitState(unit) == "active" }) {
-			t.Fatal(a)
+	known := strings.Fields(string(list))
+	help := shell(t, "systemd-run", "--help")
+	var has []string
+	for _, m := range regexp.MustCompile(`(?m)^ +(?:-(\w) )?--([\w-]+)`).FindAllStringSubmatch(help, -1) {
+		name := m[2]
+		if m[1] != "" {
+			name += "," + m[1]
 		}
-		got[i] = steadyShow(show(t, unit), p.unit[i])
-	}
-	return got
-}
-
-func unitState(unit string) string {
-	out, _ := exec.Command("systemctl", manager(), "show", "-P", "ActiveState", unit).Output()
-	return strings.TrimSpace(string(out))
-}
-
-func show(t *testing.T, unit string) string {
-	t.Helper()
-	out, err := exec.Command("systemctl", manager(), "show", "--all", "--", unit).Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		t.Fatalf("cannot show %s: %s", unit, exit.Stderr)
-	}
-	return string(out)
-}
-
-// steadyShow drops what differs between two runs of one unit.
-func steadyShow(text, unit string) []string {
-	var kept []string
-	for l := range strings.Lines(strings.ReplaceAll(text, unit, "UNIT")) {
-		l = strings.TrimSuffix(l, "\n")
-		name, value, _ := strings.Cut(l, "=")
-		switch name {
-		case "After", "Before", "Requires", "Wants", "Conflicts", "RequiresMountsFor", "WantsMountsFor", "Documentation":
-			for _, one := range strings.Fields(value) {
-				kept = append(kept, name+"="+one)
-			}
-			continue
-		case "InvocationID", "ControlGroup", "ControlGroupId", "MainPID", "CPUUsageNSec", "MemoryCurrent", "MemoryPeak", "MemoryAvailable", "TasksCurrent",
-			"EffectiveMemoryMax", "EffectiveMemoryHigh", "EffectiveTasksMax", "UID", "GID", "Job", "Refs", "StatusErrno", "NextElapseUSecMonotonic", "NextElapseUSecRealtime",
-			"LastTriggerUSec", "LastTriggerUSecMonotonic", "MemorySwapCurrent", "MemorySwapPeak", "MemoryZSwapCurrent", "SubState", "Controller":
-			continue
-		}
-		if strings.Contains(name, "Timestamp") || strings.HasPrefix(name, "ExecMain") || strings.HasPrefix(name, "IPIngress") || strings.HasPrefix(name, "IPEgress") ||
-			strings.HasPrefix(name, "IORead") || strings.HasPrefix(name, "IOWrite") && strings.HasSuffix(name, "s") {
-			continue
-		}
-		if i := strings.Index(l, "next_elapse="); i >= 0 {
-			l = l[:i] // dates of a timer
-		}
-		l, _, _ = strings.Cut(l, " ; start_time=")
-		kept = append(kept, l)
-	}
-	slices.Sort(kept)
-	return kept
-}
-
-func lacking(from, in []string) string {
-	var out []string
-	for _, l := range from {
-		if !slices.Contains(in, l) {
-			out = append(out, l)
+		if name != "help,h" && name != "version" {
+			has = append(has, name)
 		}
 	}
-	return strings.Join(out, "\n\t")
-}
-
-// compareChanges wants that what the options of a line change in the unit of
-// either program, as against the unit without them, holds in that of the other.
-func compareChanges(t *testing.T, l line, base, got [2][]string) {
-	t.Helper()
-	var missing [2][]string
-	for i := range 2 {
-		for _, x := range got[i] {
-			name, _, _ := strings.Cut(x, "=")
-			if slices.Contains(base[i], x) || slices.Contains(got[1-i], x) || slices.Contains(strings.Fields(l.properties), name) || strings.HasPrefix(name, "ExecStart") {
-				continue
-			}
-			missing[i] = append(missing[i], x)
+	for _, name := range has {
+		if !slices.Contains(known, name) {
+			t.Errorf("systemd-run %d has --%s", systemdVersion(), name)
 		}
 	}
-	if missing[0] != nil || missing[1] != nil {
-		t.Errorf("systemd-run alone changes\n\t%s\nunitward alone changes\n\t%s", strings.Join(missing[0], "\n\t"), strings.Join(missing[1], "\n\t"))
-	}
-	t.Logf("%s", lacking(got[1], base[1]))
-}
-
-// differences wants the two units without options to differ in nothing but what
-// the manual says.
-func differences(t *testing.T, shown [2][]string) {
-	t.Helper()
-	for _, x := range strings.Split(lacking(shown[1], shown[0]), "\n\t") {
-		name, _, _ := strings.Cut(x, "=")
-		if base := strings.TrimSuffix(name, "Soft"); strings.HasPrefix(base, "Limit") || slices.Contains(strings.Fields(differentDefaults), name) {
-			continue
+	for _, name := range known {
+		if systemdVersion() >= 262 && !slices.Contains(has, name) {
+			t.Errorf("systemd-run %d has no --%s", systemdVersion(), name)
 		}
-		t.Errorf("unitward's unit has %s, which systemd-run's has not", x)
+	}
+	if len(has) < 35 {
+		t.Errorf("%d options are found in %s", len(has), help)
 	}
 }
-
-// differentDefaults are the properties that a service of unitward has in other
-// values than one of systemd-run: "defaults" in unitward-systemd-run(7).
-const differentDefaults = "Id Names Description Slice Type CollectMode IgnoreSIGPIPE TimeoutStopUSec TimeoutAbortUSec ExecStart ExecStartEx ExecStopPost ExecStopPostEx " +
-	"Environment EnvironmentFiles UnsetEnvironment WorkingDirectory UMask StandardOutput StandardError StandardInput FragmentPath Requires After RequiresMountsFor " +
-	"Perpetual Transient Refs DropInPaths NeedDaemonReload"
