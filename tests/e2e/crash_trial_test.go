@@ -49,6 +49,7 @@ type crash struct {
 	name string
 	mark string
 	life
+	at point // the zero value is none: nothing is killed
 	// strike kills something else while a process stands at the point; nil is
 	// for killing that process. mend brings it back, while that one goes on.
 	strike, mend func(t testing.TB)
@@ -78,11 +79,11 @@ func (c *crash) in(name string) string { return filepath.Join(c.dir, name) }
 
 // script says that it runs, leaves a process behind, and ends with 7 once it may.
 func (c *crash) script() []string {
-	told := "[ -e leave ]"
+	typed := ""
 	if c.pty {
-		told += ` || { read -r -t .02 x && [ "$x" = leave ]; }`
+		typed = `{ read -r x </dev/tty; [ "$x" = leave ] && touch leave; } & `
 	}
-	return []string{"--", "bash", "-c", fmt.Sprintf("cd %s; echo x >>ran; setsid sleep 1000 & touch up; until %s; do sleep .02; done; echo 7 >code; exit 7", c.dir, told)}
+	return []string{"--", "sh", "-c", fmt.Sprintf("cd %s; echo x >>ran; setsid sleep 1000 & %stouch up; while ! [ -e leave ]; do sleep .02; done; echo 7 >code; exit 7", c.dir, typed)}
 }
 
 func (c *crash) args() []string {
@@ -99,7 +100,7 @@ func (c *crash) args() []string {
 // run leads the job through its life. manager is traced too if it is not 0, for
 // what it executes of unitward.
 func (c *crash) run(at point, manager int) {
-	c.x = startTrace(c.t, c.dir)
+	c.at, c.x = at, startTrace(c.t, c.dir)
 	defer c.x.close()
 	if manager != 0 {
 		c.x.do(errand{Do: "watch", PID: manager})
@@ -159,16 +160,16 @@ func (c *crash) visit() {
 	c.t.Helper()
 	s := newSeat(c.t)
 	p := s.begin(c.w.cmd("attach", c.name))
+	s.types("leave\r")
 	c.until("who is at its terminal ends it", func() bool {
 		select {
 		case <-p.ended:
 			c.log = append(c.log, fmt.Sprintf("attach: %v: %q", p.cmd.ProcessState, s.shown()))
-			if code := p.cmd.ProcessState.ExitCode(); !c.struck && code != 7 {
+			if code := p.cmd.ProcessState.ExitCode(); c.at == (point{}) && code != 7 {
 				c.t.Errorf("who has ended it at its terminal is told %d\n%s", code, c)
 			}
 			return true
 		default:
-			s.types("leave\r")
 			return false
 		}
 	})
