@@ -98,3 +98,14 @@ func TestDifferencesAreExplained(t *testing.T) {
 		}
 	}
 }
+
+// The manual names each option that does not go with a property.
+func TestRefusedPairsAreListed(t *testing.T) {
+	_, pages := tree(t)
+	_, text, _ := strings.Cut(string(pages["unitward-systemd-run.7"]), "\n.Ss left-out\n")
+	for option, name := range assigns {
+		if !strings.Contains(text, "\n.Fl -"+option+"\nand "+name+"=") {
+			t.Errorf("--%s and %s= cannot be used together, and the manual does not say so", option, name)
+		}
+	}
+}
