@@ -18,15 +18,26 @@ type commandEx struct {
 }
 
 var commandSyntax = syntax{
-	sig: "a(sasb)|a(sasas)", parse: parseCommand,
+	sig: "a(sasb)|a(sasas)", parse: parseCommand, later: commandSince,
 	expected: "a command line, with any of the prefixes of systemd.service(5), or nothing to reset the list",
+}
+
+// commandPrefixes are the letters that may stand before a command.
+const commandPrefixes = "-@:+!|"
+
+// commandSince: a shell as what runs the command came with 258.
+func commandSince(value string) int {
+	if strings.Contains(value[:len(value)-len(strings.TrimLeft(value, commandPrefixes))], "|") {
+		return 258
+	}
+	return 0
 }
 
 // parseCommand sends a command with more than "-" and "@" before it under the
 // name …Ex, which all versions have. The manager itself expands $VARIABLES.
 func parseCommand(_ *syntax, name, value string) ([]Property, bool) {
 	name = strings.TrimSuffix(name, "Ex")
-	prefixes := value[:len(value)-len(strings.TrimLeft(value, "-@:+!|"))]
+	prefixes := value[:len(value)-len(strings.TrimLeft(value, commandPrefixes))]
 	var flags []string
 	for i, p := range prefixes {
 		flag := ""
@@ -44,7 +55,7 @@ func parseCommand(_ *syntax, name, value string) ([]Property, bool) {
 				continue
 			}
 			flag = "no-setuid"
-		case '|': // since 258
+		case '|':
 			flag = "via-shell"
 		}
 		if flag == "" {

@@ -23,7 +23,7 @@ func CompleteTrigger(t Trigger, start string) []string {
 	return complete(start, func(yield func(string) bool) {
 		for _, table := range t.tables() {
 			for i := range table {
-				if !yield(table[i].name) {
+				if s, _ := t.lookup(table[i].name); s != nil && !yield(table[i].name) {
 					return
 				}
 			}
@@ -47,14 +47,17 @@ func complete(start string, known func(func(string) bool), lookup func(string) (
 	if s == nil {
 		return nil
 	}
-	words := strings.Fields(s.words)
-	if s.boolean || s == &booleanSyntax {
-		words = append(words, "yes", "no")
-	}
-	for _, w := range words {
-		if strings.HasPrefix(w, value) {
-			all = append(all, name+"="+w)
+	propose := func(word string) {
+		if strings.HasPrefix(word, value) {
+			all = append(all, name+"="+word)
 		}
+	}
+	for word := range s.choices {
+		propose(word)
+	}
+	if s.boolean || s == &booleanSyntax {
+		propose("yes")
+		propose("no")
 	}
 	slices.Sort(all)
 	return all

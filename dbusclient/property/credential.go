@@ -50,9 +50,18 @@ func parseLoadCredential(_ *syntax, name, value string) ([]Property, bool) {
 	return one(name, []textPair{{id, source}}), source != "" && credentialID(id)
 }
 
-var importCredentialSyntax = syntax{sig: "as|a(ss)", parse: parseImportCredential, expected: "GLOB or GLOB:NAME, or nothing to reset the list"}
+var importCredentialSyntax = syntax{sig: "as|a(ss)", parse: parseImportCredential, later: importCredentialSince, expected: "GLOB or GLOB:NAME, or nothing to reset the list"}
+
+// importCredentialSince: a new name came with 257.
+func importCredentialSince(value string) int {
+	if strings.Contains(value, ":") {
+		return 257
+	}
+	return 0
+}
 
 func parseImportCredential(_ *syntax, name, value string) ([]Property, bool) {
+	name = strings.TrimSuffix(name, "Ex")
 	glob, rename, renamed := strings.Cut(value, ":")
 	switch {
 	case value == "":
@@ -91,7 +100,14 @@ func parseLabel(_ *syntax, name, value string) ([]Property, bool) {
 	return one(name, label{ignore, text}), true
 }
 
-var standardSyntax = syntax{sig: "s", parse: parseStandard, expected: "inherit, null, journal, file:PATH, append:PATH, truncate:PATH, fd:NAME and the like"}
+var standardSyntax = syntax{sig: "s", parse: parseStandard, later: standardSince, expected: "inherit, null, journal, file:PATH, append:PATH, truncate:PATH, fd:NAME and the like"}
+
+func standardSince(value string) int {
+	if strings.HasPrefix(value, "truncate:") {
+		return 248
+	}
+	return 0
+}
 
 // parseStandard sends a value with an argument under a name of its own.
 func parseStandard(_ *syntax, name, value string) ([]Property, bool) {
@@ -104,7 +120,7 @@ func parseStandard(_ *syntax, name, value string) ([]Property, bool) {
 			return one(name+"File", argument), true
 		case "append":
 			return one(name+"FileToAppend", argument), true
-		case "truncate": // since 248
+		case "truncate":
 			return one(name+"FileToTruncate", argument), true
 		}
 	}

@@ -48,7 +48,8 @@ func parseBandwidth(_ *syntax, name, value string) ([]Property, bool) {
 		if s == "infinity" {
 			return unset, true
 		}
-		return size(s, 1000)
+		n, ok := size(s, 1000)
+		return n, ok && n > 0
 	})
 }
 

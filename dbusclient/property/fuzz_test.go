@@ -17,44 +17,60 @@ import (
 // one of our errors, and that what is accepted has the table's signature and
 // can be sent.
 func FuzzParse(f *testing.F) {
-	for _, rc := range rigCases {
-		f.Add(rc.assign[0])
+	for i, unit := range property.Types {
+		for _, rc := range rigCases {
+			if rc.unit == unit {
+				f.Add(i, rc.assign[0])
+			}
+		}
 	}
 	for _, table := range [][]converted{numbers, times, lists, structures} {
 		for _, x := range table {
-			f.Add(x.assignment)
+			f.Add(0, x.assignment)
 		}
 	}
-	for _, w := range wrong {
-		f.Add(w)
+	for i, unit := range property.Types {
+		for _, x := range triggered[unit] {
+			f.Add(i, x.assignment)
+		}
+		for _, w := range wrong[unit] {
+			f.Add(i, w)
+		}
 	}
-	f.Fuzz(func(t *testing.T, assignment string) {
-		name, value, _ := strings.Cut(assignment, "=")
+	f.Fuzz(func(t *testing.T, i int, assignment string) {
+		unit := property.Types[int(uint(i)%uint(len(property.Types)))]
+		name, _, _ := strings.Cut(assignment, "=")
 		if _, err := property.Parse(assignment); err != nil && !ours(err) {
 			t.Fatalf("Parse(%q): %T", assignment, err)
 		}
-		ps, err := property.Convert(name, value)
+		if err := property.SupportedIn(unit, []string{assignment}, 247); err != nil && !ours(err) {
+			t.Fatalf("%q of a %s and systemd 247: %T", assignment, unit, err)
+		}
+		ps, err := property.ConvertIn(unit, assignment)
 		if err != nil {
 			if ps != nil || !ours(err) {
-				t.Fatalf("Convert(%q): %v, %T", assignment, ps, err)
+				t.Fatalf("%q of a %s: %v, %T", assignment, unit, ps, err)
 			}
 			return
 		}
 		if len(ps) == 0 {
-			t.Fatalf("Convert(%q) made nothing", assignment)
+			t.Fatalf("%q of a %s made nothing", assignment, unit)
+		}
+		if unit == property.Scope {
+			unit = property.Service // what it is converted as
 		}
 		for _, p := range ps {
-			if sig := string(p.Value.Signature()); !slices.Contains(property.Signatures(name), sig) {
-				t.Fatalf("Convert(%q): %s is %s, the table says %v", assignment, p.Name, sig, property.Signatures(name))
+			if sig := string(p.Value.Signature()); !slices.Contains(property.Signatures(unit, name), sig) {
+				t.Fatalf("%q of a %s: %s is %s, the table says %v", assignment, unit, p.Name, sig, property.Signatures(unit, name))
 			}
 		}
 		m := &dbus.Message{Kind: dbus.Call, Serial: 1, Path: "/", Member: "M", Body: []any{ps}}
 		b, _, err := m.Append(nil)
 		if err != nil {
-			t.Fatalf("Convert(%q) cannot be sent: %v", assignment, err)
+			t.Fatalf("%q of a %s cannot be sent: %v", assignment, unit, err)
 		}
 		if _, err := godbus.DecodeMessage(bytes.NewReader(b)); err != nil {
-			t.Fatalf("Convert(%q) cannot be read by another: %v", assignment, err)
+			t.Fatalf("%q of a %s cannot be read by another: %v", assignment, unit, err)
 		}
 	})
 }
@@ -65,6 +81,9 @@ func ours(err error) bool {
 		unknown *property.UnknownError
 		value   *property.ValueError
 		refused *property.NotAllowedError
+		trigger *property.TriggerError
+		version *property.VersionError
 	)
-	return errors.As(err, &syntax) || errors.As(err, &unknown) || errors.As(err, &value) || errors.As(err, &refused)
+	return errors.As(err, &syntax) || errors.As(err, &unknown) || errors.As(err, &value) || errors.As(err, &refused) ||
+		errors.As(err, &trigger) || errors.As(err, &version)
 }

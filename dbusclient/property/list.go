@@ -137,15 +137,32 @@ func parseRelative(_ *syntax, name, value string) ([]Property, bool) {
 }
 
 // link is a directory with the name of a symbolic link to it. Flag 1 makes it
-// read-only (since 257).
+// read-only.
 type link struct {
 	Source, Name string
 	Flags        uint64
 }
 
 var directorySyntax = syntax{
-	sig: "as|a(sst)", parse: parseDirectory,
+	sig: "as|a(sst)", parse: parseDirectory, later: directorySince,
 	expected: `relative directories, each as NAME, NAME:LINK or NAME:LINK:ro, or nothing to reset the list`,
+}
+
+// directorySince: links came with 250, read-only directories with 257.
+func directorySince(value string) int {
+	since := 0
+	ws, _ := words(value, unquote)
+	for _, w := range ws {
+		_, rest, _ := strings.Cut(w, ":")
+		_, flags, _ := strings.Cut(rest, ":")
+		switch {
+		case flags != "":
+			return 257
+		case rest != "" && rest != ":":
+			since = 250
+		}
+	}
+	return since
 }
 
 func parseDirectory(_ *syntax, name, value string) ([]Property, bool) {

@@ -93,8 +93,15 @@ func parseWeight(_ *syntax, name, value string) ([]Property, bool) {
 	return one(name, n), ok && n >= 1 && n <= 10000
 }
 
-// The weight of CPU time can be idle, 0 on the bus, since 252.
-var cpuWeightSyntax = syntax{sig: "t", parse: parseCPUWeight, expected: "a weight from 1 to 10000, idle, or nothing for the default"}
+// The weight of CPU time can be idle, 0 on the bus.
+var cpuWeightSyntax = syntax{sig: "t", parse: parseCPUWeight, later: cpuWeightSince, expected: "a weight from 1 to 10000, idle, or nothing for the default"}
+
+func cpuWeightSince(value string) int {
+	if value == "idle" {
+		return 252
+	}
+	return 0
+}
 
 func parseCPUWeight(s *syntax, name, value string) ([]Property, bool) {
 	if value == "idle" {
@@ -150,20 +157,34 @@ func parseIOClass(_ *syntax, name, value string) ([]Property, bool) {
 	return one(name, n), ok
 }
 
-var policySyntax = syntax{sig: "i", parse: parsePolicy, expected: "a scheduling policy: " + policyWords + " idle ext"}
+var policySyntax = syntax{sig: "i", parse: parsePolicy, later: policySince, expected: "a scheduling policy: " + policyWords + " idle ext"}
+
+func policySince(value string) int {
+	if value == "ext" {
+		return 258
+	}
+	return 0
+}
 
 func parsePolicy(_ *syntax, name, value string) ([]Property, bool) {
 	switch value {
 	case "idle": // SCHED_IDLE is 5; 4 was never used
 		return one(name, int32(5)), true
-	case "ext": // Linux 6.12, and in systemd since 258
+	case "ext": // Linux 6.12
 		return one(name, int32(7)), true
 	}
 	n, ok := named(policyWords, value, math.MaxInt32)
 	return one(name, n), ok
 }
 
-var numaPolicySyntax = syntax{sig: "i", parse: parseNUMAPolicy, expected: "a NUMA policy: " + numaWords}
+var numaPolicySyntax = syntax{sig: "i", parse: parseNUMAPolicy, later: numaPolicySince, expected: "a NUMA policy: " + numaWords}
+
+func numaPolicySince(value string) int {
+	if value == "preferred-many" || value == "weighted-interleave" {
+		return 262
+	}
+	return 0
+}
 
 func parseNUMAPolicy(_ *syntax, name, value string) ([]Property, bool) {
 	n, ok := named(numaWords, value, -1)

@@ -1,7 +1,7 @@
 // Package property turns NAME=VALUE in the syntax of unit files, as
 // `systemd-run -p` takes it, into the typed properties that StartTransientUnit
 // wants for a service. It does no I/O: whether this manager knows a property
-// is its own to say, and Since tells beforehand where that is known.
+// is its own to say, and Supported tells beforehand where that is known.
 //
 // Two things differ from a unit file, in unitward as in systemd-run: no
 // %-specifier is expanded, and a later assignment of a list adds to it, while
@@ -104,47 +104,6 @@ func Last(ps []Property, name string) (dbus.Variant, bool) {
 		}
 	}
 	return dbus.Variant{}, false
-}
-
-// Since returns the version of systemd that introduced the property, or 0 when
-// every supported one (247 and later) has it or when that is not known. It
-// takes the names of unit files and those of Property alike.
-func Since(name string) int {
-	if v := sinceOnBus(name); v != 0 {
-		return v
-	}
-	if _, since := lookup(name); since != 0 {
-		return since
-	}
-	if base, ok := strings.CutSuffix(name, "USec"); ok {
-		_, since := lookup(base + "Sec")
-		return since
-	}
-	if base, ok := strings.CutSuffix(name, "Scale"); ok {
-		_, since := lookup(base)
-		return since
-	}
-	if base, ok := strings.CutSuffix(name, "Ex"); ok {
-		_, since := lookup(base)
-		return since
-	}
-	return 0
-}
-
-// sinceOnBus knows the D-Bus names that came later than the unit-file name
-// they belong to: a value of another kind needed another name.
-func sinceOnBus(name string) int {
-	switch name {
-	case "StandardOutputFileToTruncate", "StandardErrorFileToTruncate":
-		return 248
-	case "StateDirectorySymlink", "RuntimeDirectorySymlink", "CacheDirectorySymlink", "LogsDirectorySymlink":
-		return 250
-	case "PrivateTmpEx", "PrivateUsersEx", "ProtectControlGroupsEx", "ImportCredentialEx":
-		return 257
-	case "ProtectHostnameEx":
-		return 258
-	}
-	return 0
 }
 
 func text(s string) bool {

@@ -86,12 +86,19 @@ func describe(ps []property.Property) string {
 
 func TestConvert(t *testing.T) {
 	for _, table := range [][]converted{numbers, times, lists, structures} {
-		for _, x := range table {
-			name, value, _ := strings.Cut(x.assignment, "=")
-			ps, err := property.Convert(name, value)
-			if err != nil || describe(ps) != x.want {
-				t.Errorf("Convert(%s):\n got %s %v\nwant %s", x.assignment, describe(ps), err, x.want)
-			}
+		testConverted(t, property.Service, table)
+	}
+	for unit, table := range triggered {
+		testConverted(t, unit, table)
+	}
+}
+
+func testConverted(t *testing.T, unit string, table []converted) {
+	t.Helper()
+	for _, x := range table {
+		ps, err := property.ConvertIn(unit, x.assignment)
+		if err != nil || describe(ps) != x.want {
+			t.Errorf("%s of a %s:\n got %s %v\nwant %s", x.assignment, unit, describe(ps), err, x.want)
 		}
 	}
 }
@@ -99,20 +106,22 @@ func TestConvert(t *testing.T) {
 // A wrong value of each syntax: one error that names the property, the value
 // and what is expected.
 func TestWrong(t *testing.T) {
-	for _, assignment := range wrong {
-		name, value, _ := strings.Cut(assignment, "=")
-		ps, err := property.Convert(name, value)
-		var e *property.ValueError
-		if !errors.As(err, &e) || ps != nil {
-			t.Errorf("Convert(%s) = %s, %v, want a *ValueError", assignment, describe(ps), err)
-			continue
-		}
-		if e.Name != name || e.Value != value || e.Expected == "" {
-			t.Errorf("Convert(%s) = %+v", assignment, e)
-		}
-		for _, part := range []string{name, fmt.Sprintf("%q", value), e.Expected} {
-			if !strings.Contains(err.Error(), part) {
-				t.Errorf("Convert(%s) = %v, which does not say %s", assignment, err, part)
+	for unit, assignments := range wrong {
+		for _, assignment := range assignments {
+			name, value, _ := strings.Cut(assignment, "=")
+			ps, err := property.ConvertIn(unit, assignment)
+			var e *property.ValueError
+			if !errors.As(err, &e) || ps != nil {
+				t.Errorf("%s of a %s = %s, %v, want a *ValueError", assignment, unit, describe(ps), err)
+				continue
+			}
+			if e.Name != name || e.Value != value || e.Expected == "" {
+				t.Errorf("%s of a %s: %+v", assignment, unit, e)
+			}
+			for _, part := range []string{name, fmt.Sprintf("%q", value), e.Expected} {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%s of a %s: %v, which does not say %s", assignment, unit, err, part)
+				}
 			}
 		}
 	}
@@ -121,15 +130,21 @@ func TestWrong(t *testing.T) {
 // Every syntax that can refuse a value has one in wrong.
 func TestWrongIsComplete(t *testing.T) {
 	refusing := map[string]bool{}
-	for _, assignment := range wrong {
-		name, _, _ := strings.Cut(assignment, "=")
-		refusing[property.Expectation(name)] = true
+	for unit, assignments := range wrong {
+		for _, assignment := range assignments {
+			name, _, _ := strings.Cut(assignment, "=")
+			refusing[property.Expectation(unit, name)] = true
+		}
 	}
-	anything := []string{property.Expectation("Description"), property.Expectation("AppArmorProfile"),
-		property.Expectation("StandardInput"), property.Expectation("LogFilterPatterns")}
-	for _, name := range property.Names() {
-		if e := property.Expectation(name); !refusing[e] && !slices.Contains(anything, e) {
-			t.Errorf("no wrong value is tested for %s: %s", name, e)
+	var anything []string
+	for _, name := range []string{"Description", "AppArmorProfile", "StandardInput", "LogFilterPatterns"} {
+		anything = append(anything, property.Expectation(property.Service, name))
+	}
+	for _, unit := range property.Types {
+		for _, name := range property.Names(unit) {
+			if e := property.Expectation(unit, name); !refusing[e] && !slices.Contains(anything, e) {
+				t.Errorf("no wrong value is tested for %s of a %s: %s", name, unit, e)
+			}
 		}
 	}
 }

@@ -72,6 +72,8 @@ func reserved(name string) (reason, way string) {
 	case "Restart", "RestartForceExitStatus", "RestartMode", "RestartSec", "RestartSteps", "RestartMaxDelaySec",
 		"RestartRandomizedDelaySec", "RestartPreventExitStatus", "RestartKillSignal":
 		return "a job is one run: after a restart its exit would be another process's", "start it again, or make a unit file for a service"
+	case "Markers":
+		return "they ask for the unit to be restarted, and a job is one run", "leave it out"
 	case "CollectMode":
 		return "unitward decides when the unit may go: after its exit was read, also when it failed", "leave it out"
 	case "RefuseManualStart":

@@ -1,15 +1,25 @@
 package property_test
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/unitward/unitward/dbusclient/property"
+)
 
 // rigCase is one -p, or several of one unit, to which our properties and
-// systemd-run must give the same meaning.
+// systemd-run must give the same meaning. UNIT is the name of the unit, without
+// its suffix, and DIR a directory of the test.
 type rigCase struct {
+	// unit is the type of the unit that has them.
+	unit   string
 	assign []string
 	// since is the first systemd with which the two can be compared, where
 	// that is later than the first that has the property: the value is newer,
 	// its systemd-run cannot say it, or 247 had a bug there.
 	since int
+	// bug is a systemd that refuses it, whoever asks, though it has all that is
+	// asked for.
+	bug int
 	// file is the first systemd whose unit file is compared, too.
 	file int
 	// same says that the value is the default: another one would stop the
@@ -22,11 +32,22 @@ type rigCase struct {
 	system int
 	// say is what systemd-run is told instead.
 	say string
+	// unsaid is the first systemd-run that cannot say it: it lacks the name, or
+	// ignores or overrides what it is told.
+	unsaid int
 }
 
-func c(assign ...string) rigCase { return rigCase{assign: assign} }
+func c(assign ...string) rigCase { return rigCase{unit: property.Service, assign: assign} }
+
+func timer(assign ...string) rigCase { return rigCase{unit: "timer", assign: assign} }
+
+func path(assign ...string) rigCase { return rigCase{unit: "path", assign: assign} }
+
+func socket(assign ...string) rigCase { return rigCase{unit: "socket", assign: assign} }
 
 func (r rigCase) from(since int) rigCase { r.since = since; return r }
+
+func (r rigCase) refusedBy(bug int) rigCase { r.bug = bug; return r }
 
 func (r rigCase) isDefault() rigCase { r.same = true; return r }
 
@@ -38,7 +59,9 @@ func (r rigCase) fileFrom(since int) rigCase { r.file = since; return r }
 
 func (r rigCase) said(say string) rigCase { r.say = say; return r }
 
-var rigCases = slices.Concat(cgroupCases, execCases, sandboxCases, serviceCases)
+func (r rigCase) cannotBeSaid(from int) rigCase { r.unsaid = from; return r }
+
+var rigCases = slices.Concat(cgroupCases, execCases, sandboxCases, serviceCases, triggerCases)
 
 var cgroupCases = []rigCase{
 	// systemd.resource-control(5)
@@ -58,6 +81,10 @@ var cgroupCases = []rigCase{
 	c("CPUWeight=20"),
 	c("CPUWeight=20", "CPUWeight=").isDefault(),
 	c("CoredumpReceive=yes"),
+	// 258 and later ignore what is about slices.
+	c("DefaultMemoryLow=5M").isDefault(),
+	c("DefaultMemoryMin=10%").isDefault().fileFrom(248),
+	c("DefaultStartupMemoryLow=5M").isDefault().cannotBeSaid(247),
 	c("Delegate=yes"),
 	c("Delegate=cpu memory"),
 	c("DelegateSubgroup=sub"),
@@ -123,6 +150,11 @@ var cgroupCases = []rigCase{
 	c("StartupAllowedMemoryNodes=0"),
 	c("StartupCPUWeight=30"),
 	c("StartupIOWeight=40"),
+	c("StartupMemoryHigh=5M").cannotBeSaid(247),
+	c("StartupMemoryLow=5M").cannotBeSaid(247),
+	c("StartupMemoryMax=5M").cannotBeSaid(247),
+	c("StartupMemorySwapMax=5M").cannotBeSaid(247),
+	c("StartupMemoryZSwapMax=5M").cannotBeSaid(247),
 	c("CPUWeight=idle").from(252),
 	c("TasksAccounting=no"),
 	c("TasksMax=64"),

@@ -16,14 +16,22 @@ import (
 	"github.com/unitward/unitward/dbusclient/property"
 )
 
-// pair is the same unit made twice: 0 by us, 1 by systemd-run.
+// pair is the same unit made twice: 0 by us, 1 by systemd-run. The names have
+// no suffix.
 type pair struct {
-	unit  [2]string
+	rigCase
+	name  [2]string
 	err   [2]error
 	since int
 	shown [2][]string
 	file  [2][]string
 }
+
+// made reports whether systemd-run made a trigger, though it failed: that of 247
+// waits for the trigger's own start.
+func (p *pair) made() bool { return p.unit != property.Service && len(p.file[1]) > 0 }
+
+func (p *pair) unitOf(i int) string { return p.name[i] + "." + p.unit }
 
 type rig struct {
 	conn    *godbus.Conn
@@ -32,6 +40,8 @@ type rig struct {
 	version int
 	pairs   []*pair
 	prefix  string
+	// dir is a directory for what the units make.
+	dir string
 }
 
 func newRig(t *testing.T) *rig {
@@ -68,12 +78,12 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// each runs f over the cases, four at a time, and waits for the jobs after
+// each runs f n times, four at a time, and waits for the jobs after
 // every hundred: a job holds a match rule of the manager's connection while it
 // is queued, and with more than 512 of them the broker of the system bus makes
 // the manager lose that connection.
-func (r *rig) each(t *testing.T, f func(int)) {
-	for first := 0; first < len(rigCases); first += 100 {
+func (r *rig) each(t *testing.T, n int, f func(int)) {
+	for first := 0; first < n; first += 100 {
 		var wg sync.WaitGroup
 		next := make(chan int)
 		for range 4 {
@@ -83,7 +93,7 @@ func (r *rig) each(t *testing.T, f func(int)) {
 				}
 			})
 		}
-		for i := first; i < min(first+100, len(rigCases)); i++ {
+		for i := first; i < min(first+100, n); i++ {
 			next <- i
 		}
 		close(next)
@@ -141,7 +151,27 @@ func sendable(ps []property.Property) []theirs {
 }
 
 func (r *rig) name(n int, which string) string {
-	return fmt.Sprintf("%s%03d-%s.service", r.prefix, n, which)
+	return fmt.Sprintf("%s%03d-%s", r.prefix, n, which)
+}
+
+// loaded are the units of this test.
+func (r *rig) loaded(t *testing.T) []string {
+	t.Helper()
+	var units []struct {
+		Name, Description, Load, Active, Sub, Follows string
+		Path                                          godbus.ObjectPath
+		JobID                                         uint32
+		JobType                                       string
+		JobPath                                       godbus.ObjectPath
+	}
+	if err := r.manager.Call("org.freedesktop.systemd1.Manager.ListUnitsByPatterns", 0, []string{}, []string{r.prefix + "*"}).Store(&units); err != nil {
+		t.Errorf("cannot list the units: %v", err)
+	}
+	var names []string
+	for _, u := range units {
+		names = append(names, u.Name)
+	}
+	return names
 }
 
 // clean leaves no unit and no directory behind.
@@ -154,22 +184,17 @@ func (r *rig) clean(t *testing.T) {
 	}
 	r.settle(t)
 	stop("unitward-property.slice")
-	stop(r.name(0, "a"))
-	stop(r.name(0, "b"))
-	r.each(t, func(i int) { stop(r.name(i+1, "a")); stop(r.name(i+1, "b")) })
+	units := r.loaded(t)
+	r.each(t, len(units), func(i int) { stop(units[i]) })
 	// A unit that failed stays until it is reset.
-	r.each(t, func(i int) {
-		r.call("ResetFailedUnit", r.name(i+1, "a"))
-		r.call("ResetFailedUnit", r.name(i+1, "b"))
-	})
+	r.each(t, len(units), func(i int) { r.call("ResetFailedUnit", units[i]) })
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		var left [][]any
-		err := r.manager.Call("org.freedesktop.systemd1.Manager.ListUnitsByPatterns", 0, []string{}, []string{r.prefix + "*"}).Store(&left)
-		if err == nil && len(left) == 0 {
+		left := r.loaded(t)
+		if len(left) == 0 {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Errorf("%d units are left (%v): %v", len(left), err, left)
+			t.Errorf("%d units are left: %v", len(left), left)
 			break
 		}
 	}

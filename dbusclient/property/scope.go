@@ -15,13 +15,23 @@ type ScopeError struct {
 }
 
 func (e *ScopeError) Error() string {
+	if e.ofCgroup() {
+		return fmt.Sprintf("cannot set property %s of a scope: there it says whose the cgroup is, not who runs the command", e.Name)
+	}
 	return fmt.Sprintf("cannot set property %s of a scope: it is one of services", e.Name)
 }
 
 // Hint proposes the way out.
 func (e *ScopeError) Hint() []string {
+	if e.ofCgroup() {
+		return []string{"to run the command as another user, use --uid and --gid"}
+	}
 	return []string{"ask for a service: --isolation service"}
 }
+
+// ofCgroup: a scope can have these, but they are another thing there. Were they
+// taken, a job that finds no service would run as somebody else than was asked.
+func (e *ScopeError) ofCgroup() bool { return e.Name == "User" || e.Name == "Group" }
 
 // Is makes the error match unit.ErrUsage.
 func (e *ScopeError) Is(target error) bool { return target == unit.ErrUsage }
@@ -36,6 +46,23 @@ func OfScope(assignments []string) error {
 		}
 	}
 	return nil
+}
+
+// SupportedScope is Supported for the properties of a scope.
+func SupportedScope(assignments []string, version int) error {
+	return supported(assignments, version, lookupScope)
+}
+
+// lookupScope is lookup for what a scope has.
+func lookupScope(name string) (*syntax, int) {
+	if !ofScope(name) {
+		return nil, 0
+	}
+	s, since := lookup(name)
+	if name == "OOMPolicy" {
+		since = 252 // services had it before
+	}
+	return s, since
 }
 
 // ofScope: systemd.scope(5), systemd.kill(5), systemd.resource-control(5) and

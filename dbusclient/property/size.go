@@ -3,6 +3,7 @@ package property
 import (
 	"math"
 	"math/bits"
+	"strconv"
 	"strings"
 )
 
@@ -35,7 +36,7 @@ func size(s string, base uint64) (uint64, bool) {
 		if hi != 0 {
 			return 0, false
 		}
-		n, carry := bits.Add64(n, fraction.of(factor), 0)
+		n, carry := bits.Add64(n, uint64(fraction*float64(factor)), 0)
 		if carry != 0 {
 			return 0, false
 		}
@@ -49,44 +50,31 @@ func size(s string, base uint64) (uint64, bool) {
 	}
 }
 
-// ratio is what follows the decimal point.
-type ratio struct{ num, den uint64 }
-
-func (r ratio) of(n uint64) uint64 {
-	if r.num == 0 {
-		return 0
-	}
-	hi, lo := bits.Mul64(n, r.num)
-	q, _ := bits.Div64(hi, lo, r.den) // num < den, so the quotient fits
-	return q
-}
-
 // decimal reads digits, a point and more digits. The fraction may be missing
-// after the point; digits beyond the 18th do not count.
-func decimal(s string) (whole uint64, fraction ratio, rest string, ok bool) {
+// after the point. It is a double, digit by digit, as systemd has it: 0.3 of a
+// thousand can be 299.
+func decimal(s string) (whole uint64, fraction float64, rest string, ok bool) {
 	n := digits(s)
-	if n == 0 {
-		return 0, ratio{}, s, false
-	}
-	for i := range n {
-		d := uint64(s[i] - '0')
-		if whole > (math.MaxUint64-d)/10 {
-			return 0, ratio{}, s, false
-		}
-		whole = whole*10 + d
+	whole, err := strconv.ParseUint(s[:n], 10, 64)
+	if err != nil {
+		return 0, 0, s, false
 	}
 	s = s[n:]
-	fraction.den = 1
-	if s != "" && s[0] == '.' {
-		s = s[1:]
-		n = digits(s)
-		for i := range min(n, 18) {
-			fraction.num = fraction.num*10 + uint64(s[i]-'0')
-			fraction.den *= 10
-		}
-		s = s[n:]
+	if s == "" || s[0] != '.' {
+		return whole, 0, s, true
 	}
-	return whole, fraction, s, true
+	s = s[1:]
+	if n = digits(s); n > 0 {
+		parts, err := strconv.ParseUint(s[:n], 10, 64)
+		if err != nil {
+			return 0, 0, s, false
+		}
+		fraction = float64(parts)
+		for range n {
+			fraction /= 10
+		}
+	}
+	return whole, fraction, s[n:], true
 }
 
 func digits(s string) int {
@@ -143,7 +131,20 @@ func parseMemory(_ *syntax, name, value string) ([]Property, bool) {
 	}
 	n, ok := size(value, 1024)
 	// A protection and a swap limit can be 0, these cannot.
-	return one(name, n), ok && (n > 0 || name != "MemoryMax" && name != "MemoryHigh")
+	return one(name, n), ok && (n > 0 || !strings.HasSuffix(name, "MemoryMax") && !strings.HasSuffix(name, "MemoryHigh"))
+}
+
+// While the machine starts or stops a share of it goes by no name of its own.
+var startupMemorySyntax = syntax{
+	sig: "t", parse: parseStartupMemory,
+	expected: "a size such as 512M, or infinity",
+}
+
+func parseStartupMemory(s *syntax, name, value string) ([]Property, bool) {
+	if _, share := permyriad(value); share {
+		return nil, false
+	}
+	return parseMemory(s, name, value)
 }
 
 var tasksSyntax = syntax{
@@ -165,7 +166,7 @@ func parseLimit(name, value string) ([]Property, bool) {
 	switch {
 	case value == "infinity":
 		return one(name, unset), true
-	case value == "" && (name == "MemoryMin" || name == "MemoryLow"):
+	case value == "" && (strings.HasSuffix(name, "MemoryMin") || strings.HasSuffix(name, "MemoryLow")):
 		return one(name, uint64(0)), true
 	case value == "":
 		return one(name, unset), true

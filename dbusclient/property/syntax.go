@@ -1,6 +1,9 @@
 package property
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // syntax is a kind of value: how it is written, and what it becomes.
 type syntax struct {
@@ -11,8 +14,12 @@ type syntax struct {
 	parse func(s *syntax, name, value string) ([]Property, bool)
 	// expected completes "expected …" in an error.
 	expected string
-	// words are the allowed ones where the value is one of a few.
+	// words are the allowed ones where the value is one of a few. WORD@257 is
+	// there since systemd 257, where the property is older.
 	words string
+	// later tells since which systemd there is a value that is no word, such as
+	// one with a suffix; nil where each is as old as the property.
+	later func(value string) int
 	// boolean adds the words for yes and no to them.
 	boolean bool
 	// reset allows the empty value.
@@ -46,7 +53,12 @@ func lookup(name string) (*syntax, int) {
 
 // names yields every name that lookup knows.
 func names(yield func(string) bool) {
-	for _, t := range tables() {
+	eachName(tables(), yield)
+}
+
+// eachName yields the names of tables, and those of the conditions.
+func eachName(tables [][]entry, yield func(string) bool) {
+	for _, t := range tables {
 		for i := range t {
 			if !yield(t[i].name) {
 				return
@@ -60,23 +72,50 @@ func names(yield func(string) bool) {
 	}
 }
 
-func tables() [5][]entry {
-	return [5][]entry{cgroupTable[:], execTable[:], sandboxTable[:], serviceTable[:], unitTable[:]}
+func tables() [][]entry {
+	return [][]entry{cgroupTable[:], execTable[:], sandboxTable[:], serviceTable[:], unitTable[:]}
 }
 
 func (s *syntax) expectation() string {
 	if s.words == "" {
 		return s.expected
 	}
-	words := strings.Fields(s.words)
+	var words []string
 	if s.boolean {
-		words = append([]string{"yes", "no"}, words...)
+		words = []string{"yes", "no"}
+	}
+	for word := range s.choices {
+		words = append(words, word)
 	}
 	if len(words) == 1 {
 		return words[0]
 	}
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// choices yields the words, and since when each is there, or 0.
+func (s *syntax) choices(yield func(word string, since int) bool) {
+	for word := range strings.FieldsSeq(s.words) {
+		word, version, _ := strings.Cut(word, "@")
+		since, _ := strconv.Atoi(version)
+		if !yield(word, since) {
+			return
+		}
+	}
+}
+
+// since tells since which systemd there is such a value, or 0.
+func (s *syntax) since(value string) int {
+	for word, since := range s.choices {
+		if word == value {
+			return since
+		}
+	}
+	if s.later != nil {
+		return s.later(value)
+	}
+	return 0
 }
 
 // parseChoice accepts one of the syntax's words. The list ends with systemd
@@ -88,7 +127,7 @@ func parseChoice(s *syntax, name, value string) ([]Property, bool) {
 			return one(name, yesNo(b)), true
 		}
 	}
-	for word := range strings.FieldsSeq(s.words) {
+	for word := range s.choices {
 		if word == value {
 			return one(name, value), true
 		}
@@ -122,8 +161,10 @@ func parseBoolean(_ *syntax, name, value string) ([]Property, bool) {
 }
 
 // parseBooleanEx reads a boolean that later got more values: since 257 those
-// have a name of their own, and the first is kept for older clients.
+// have a name of their own, and the first is kept for older clients. systemd-run
+// takes either name for all values.
 func parseBooleanEx(s *syntax, name, value string) ([]Property, bool) {
+	name = strings.TrimSuffix(name, "Ex")
 	if b, ok := boolean(value); ok {
 		return one(name, b), true
 	}

@@ -23,6 +23,7 @@ var execTable = [...]entry{
 	{"IOSchedulingPriority", &ioPrioritySyntax, 0},
 	{"IgnoreSIGPIPE", &booleanSyntax, 0},
 	{"ImportCredential", &importCredentialSyntax, 254},
+	{"ImportCredentialEx", &importCredentialSyntax, 254},
 	{"KeyringMode", &keyringSyntax, 0},
 	{"KillMode", &killModeSyntax, 0},
 	{"KillSignal", &signalSyntax, 0},

@@ -40,12 +40,16 @@ var sandboxTable = [...]entry{
 	{"PrivateNetwork", &booleanSyntax, 0},
 	{"PrivatePIDs", &booleanTextSyntax, 257},
 	{"PrivateTmp", &privateTmpSyntax, 0},
+	{"PrivateTmpEx", &privateTmpSyntax, 0},
 	{"PrivateUsers", &privateUsersSyntax, 0},
+	{"PrivateUsersEx", &privateUsersSyntax, 0},
 	{"ProcSubset", &procSubsetSyntax, 0},
 	{"ProtectClock", &booleanSyntax, 0},
 	{"ProtectControlGroups", &protectControlGroupsSyntax, 0},
+	{"ProtectControlGroupsEx", &protectControlGroupsSyntax, 0},
 	{"ProtectHome", &protectHomeSyntax, 0},
 	{"ProtectHostname", &protectHostnameSyntax, 0},
+	{"ProtectHostnameEx", &protectHostnameSyntax, 0},
 	{"ProtectKernelLogs", &booleanSyntax, 0},
 	{"ProtectKernelModules", &booleanSyntax, 0},
 	{"ProtectKernelTunables", &booleanSyntax, 0},
@@ -90,15 +94,23 @@ var (
 	booleanTextSyntax   = syntax{sig: "s", parse: parseChoice, expected: "yes or no", boolean: true}
 
 	// Booleans that 257 gave more values.
-	privateTmpSyntax           = syntax{sig: "b|s", parse: parseBooleanEx, words: "disconnected", boolean: true}
-	privateUsersSyntax         = syntax{sig: "b|s", parse: parseBooleanEx, words: "self identity full managed", boolean: true}
-	protectControlGroupsSyntax = syntax{sig: "b|s", parse: parseBooleanEx, words: "private strict", boolean: true}
+	privateTmpSyntax           = syntax{sig: "b|s", parse: parseBooleanEx, words: "disconnected@257", boolean: true}
+	privateUsersSyntax         = syntax{sig: "b|s", parse: parseBooleanEx, words: "self@257 identity@257 full@258 managed@260", boolean: true}
+	protectControlGroupsSyntax = syntax{sig: "b|s", parse: parseBooleanEx, words: "private@257 strict@257", boolean: true}
 )
 
-var protectHostnameSyntax = syntax{sig: "b|(ss)", parse: parseProtectHostname, expected: "yes, no, private, or yes:NAME or private:NAME"}
+var protectHostnameSyntax = syntax{sig: "b|(ss)", parse: parseProtectHostname, later: protectHostnameSince, expected: "yes, no, private, or yes:NAME or private:NAME"}
 
-// parseProtectHostname sends what 258 added under another name.
+// protectHostnameSince: 258 added all but a boolean, under another name.
+func protectHostnameSince(value string) int {
+	if _, ok := boolean(value); ok {
+		return 0
+	}
+	return 258
+}
+
 func parseProtectHostname(_ *syntax, name, value string) ([]Property, bool) {
+	name = strings.TrimSuffix(name, "Ex")
 	if b, ok := boolean(value); ok {
 		return one(name, b), true
 	}

@@ -61,7 +61,7 @@ var (
 	failureModeSyntax  = syntax{sig: "s", parse: parseChoice, words: "terminate abort kill"}
 	notifyAccessSyntax = syntax{sig: "s", parse: parseChoice, words: "none main exec all"}
 	oomPolicySyntax    = syntax{sig: "s", parse: parseChoice, words: "continue stop kill"}
-	restartModeSyntax  = syntax{sig: "s", parse: parseChoice, words: "normal direct debug"}
+	restartModeSyntax  = syntax{sig: "s", parse: parseChoice, words: "normal direct debug@257"}
 	restartSyntax      = syntax{sig: "s", parse: parseChoice, words: "no always on-success on-failure on-abnormal on-watchdog on-abort"}
-	typeSyntax         = syntax{sig: "s", parse: parseChoice, words: "simple exec forking oneshot dbus notify notify-reload idle"}
+	typeSyntax         = syntax{sig: "s", parse: parseChoice, words: "simple exec forking oneshot dbus notify notify-reload@253 idle"}
 )

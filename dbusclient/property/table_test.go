@@ -9,34 +9,49 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
+// Each type of unit has each name once, with a whole syntax.
 func TestTables(t *testing.T) {
-	seen := map[string]bool{}
-	for _, table := range tables() {
+	all := tables()
+	for _, unit := range []Trigger{Timer, Path, Socket} {
+		all = append(all, unit.tables()...)
+	}
+	for _, table := range all {
 		sorted := slices.IsSortedFunc(table, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 		if !sorted {
 			t.Errorf("the table that begins with %s is not sorted", table[0].name)
 		}
 	}
-	for name := range names {
-		if seen[name] {
-			t.Errorf("%s is twice in the tables", name)
-		}
-		seen[name] = true
-		s, since := lookup(name)
-		if s == nil || s.parse == nil || s.sig == "" || s.expectation() == "" {
-			t.Fatalf("%s has no whole syntax: %+v", name, s)
-		}
-		if since != 0 && (since < 248 || since > 262) {
-			t.Errorf("%s is said to be there since %d", name, since)
-		}
-		for sig := range strings.SplitSeq(s.sig, "|") {
-			if _, err := dbus.ParseSignature(sig); err != nil {
-				t.Errorf("%s has the signature %q: %v", name, sig, err)
+	for _, unit := range Types {
+		seen := map[string]bool{}
+		for _, name := range Names(unit) {
+			if seen[name] {
+				t.Errorf("%s is twice in the tables of a %s", name, unit)
+			}
+			seen[name] = true
+			s, since := lookupIn(unit)(name)
+			if s == nil || s.parse == nil || s.sig == "" || s.expectation() == "" {
+				t.Fatalf("%s of a %s has no whole syntax: %+v", name, unit, s)
+			}
+			isVersion(t, name, since)
+			for word, since := range s.choices {
+				isVersion(t, name+"="+word, since)
+			}
+			for sig := range strings.SplitSeq(s.sig, "|") {
+				if _, err := dbus.ParseSignature(sig); err != nil {
+					t.Errorf("%s has the signature %q: %v", name, sig, err)
+				}
 			}
 		}
+		if len(seen) < 120 {
+			t.Errorf("only %d names of a %s are known", len(seen), unit)
+		}
 	}
-	if len(seen) < 150 {
-		t.Errorf("only %d names are known", len(seen))
+}
+
+func isVersion(t *testing.T, what string, since int) {
+	t.Helper()
+	if since != 0 && (since < 248 || since > 262) {
+		t.Errorf("%s is said to be there since %d", what, since)
 	}
 }
 
@@ -56,7 +71,7 @@ func TestReserved(t *testing.T) {
 			t.Errorf("Parse(%s=x) = %v, want %v", name, err, e)
 		}
 	}
-	if refused != 87 {
+	if refused != 88 {
 		t.Errorf("%d properties are refused", refused)
 	}
 	for _, name := range []string{"ConditionPathExists", "ConditionVersion", "StopWhenUnneeded", "ExecCondition", "UnsetEnvironment", "StandardInputFileDescriptor", "StandardOutputFileToAppend", "StandardErrorFile"} {
@@ -93,15 +108,19 @@ func TestFixedValues(t *testing.T) {
 }
 
 func TestSince(t *testing.T) {
-	for name, want := range map[string]int{
-		"MemoryMax": 0, "MemoryMaxScale": 0, "CPUQuotaPerSecUSec": 0, "TimeoutStopUSec": 0, "Conditions": 0, "Nonsense": 0,
-		"ExitType": 250, "OpenFile": 253, "MemoryZSwapMax": 253, "MemoryZSwapMaxScale": 253, "PrivateTmp": 0,
-		"PrivateTmpEx": 257, "ProtectHostnameEx": 258, "RestartMaxDelaySec": 254, "RestartMaxDelayUSec": 254,
-		"StateDirectory": 0, "StateDirectorySymlink": 250, "ConditionVersion": 258, "AssertCredential": 252,
-		"ExecReloadPostEx": 259, "ManagedOOMMemoryPressureLimit": 248, "StandardOutputFileToTruncate": 248,
+	for assignment, want := range map[string]int{
+		"MemoryMax": 0, "MemoryMax=50%": 0, "Nonsense=1": 0, "ExitType": 250, "OpenFile": 253, "MemoryZSwapMax": 253,
+		"RestartMaxDelaySec": 254, "ConditionVersion": 258, "AssertCredential": 252, "ManagedOOMMemoryPressureLimit": 248,
+		"PrivateTmp=yes": 0, "PrivateTmp=disconnected": 257, "PrivateTmpEx=yes": 0, "PrivateTmpEx=disconnected": 257, "PrivateUsers=self": 257, "PrivateUsers=full": 258, "PrivateUsers=managed": 260,
+		"ProtectHostname=no": 0, "ProtectHostname=private": 258, "ProtectHostname=yes:a": 258, "ProtectControlGroups=strict": 257,
+		"StateDirectory=a b": 0, "StateDirectory=a b:c": 250, "StateDirectory=a:b c::ro": 257, "CPUWeight=idle": 252, "CPUWeight=5": 0,
+		"ExecStartPre=-/a |b": 0, "ExecStartPre=-|a": 258, "ExecReloadPost=|a": 259, "ImportCredential=a": 254, "ImportCredential=a:b": 257,
+		"StandardOutput=truncate:/a": 248, "StandardOutput=file:/a": 0, "CPUSchedulingPolicy=ext": 258, "CPUSchedulingPolicy=rr": 0, "NUMAPolicy=preferred-many": 262,
+		"StartupMemoryMax=1G": 254,
+		"RestartMode=direct":  254, "RestartMode=debug": 257, "OnFailureJobMode=lenient": 258, "FailureAction=soft-reboot": 254, "OOMPolicy=kill": 0,
 	} {
-		if got := Since(name); got != want {
-			t.Errorf("Since(%s) = %d, want %d", name, got, want)
+		if got := Since(Service, assignment); got != want {
+			t.Errorf("Since(%s) = %d, want %d", assignment, got, want)
 		}
 	}
 }

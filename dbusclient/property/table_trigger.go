@@ -34,8 +34,10 @@ var pathTable = [...]entry{
 	{"TriggerLimitIntervalSec", &spanSyntax, 250},
 }
 
-// socketTable has the settings of systemd.socket(5).
+// socketTable has the settings of systemd.socket(5). 247 has all kinds of sockets
+// in unit files, and mistakes some on the bus.
 var socketTable = [...]entry{
+	{"Accept", &booleanSyntax, 0},
 	{"AcceptFileDescriptors", &booleanSyntax, 258},
 	{"Backlog", &uint32Syntax, 0},
 	{"BindIPv6Only", &bindSyntax, 0},
@@ -45,10 +47,10 @@ var socketTable = [...]entry{
 	{"DeferTrigger", &deferSyntax, 258},
 	{"DeferTriggerMaxSec", &spanSyntax, 258},
 	{"DirectoryMode", &modeSyntax, 0},
-	{"ExecStartPost", &commandSyntax, 0},
-	{"ExecStartPre", &commandSyntax, 0},
-	{"ExecStopPost", &commandSyntax, 0},
-	{"ExecStopPre", &commandSyntax, 0},
+	{"ExecStartPost", &socketCommandSyntax, 0},
+	{"ExecStartPre", &socketCommandSyntax, 0},
+	{"ExecStopPost", &socketCommandSyntax, 0},
+	{"ExecStopPre", &socketCommandSyntax, 0},
 	{"FileDescriptorName", &textSyntax, 0},
 	{"FlushPending", &booleanSyntax, 0},
 	{"FreeBind", &booleanSyntax, 0},
@@ -59,13 +61,13 @@ var socketTable = [...]entry{
 	{"KeepAliveProbes", &uint32Syntax, 0},
 	{"KeepAliveTimeSec", &spanSyntax, 0},
 	{"ListenDatagram", &listenSyntax, 0},
-	{"ListenFIFO", &listenSyntax, 0},
-	{"ListenMessageQueue", &listenSyntax, 0},
+	{"ListenFIFO", &listenSyntax, 248},
+	{"ListenMessageQueue", &listenSyntax, 248},
 	{"ListenNetlink", &listenSyntax, 0},
 	{"ListenSequentialPacket", &listenSyntax, 0},
-	{"ListenSpecial", &listenSyntax, 0},
+	{"ListenSpecial", &listenSyntax, 248},
 	{"ListenStream", &listenSyntax, 0},
-	{"ListenUSBFunction", &listenSyntax, 0},
+	{"ListenUSBFunction", &listenSyntax, 248},
 	{"Mark", &int32Syntax, 0},
 	{"MaxConnections", &uint32Syntax, 0},
 	{"MaxConnectionsPerSource", &uint32Syntax, 0},
@@ -87,7 +89,7 @@ var socketTable = [...]entry{
 	{"SELinuxContextFromNet", &booleanSyntax, 0},
 	{"SendBuffer", &sizeSyntax, 0},
 	{"SmackLabel", &textSyntax, 0},
-	{"SmackLabelIPIn", &textSyntax, 0},
+	{"SmackLabelIPIn", &smackInSyntax, 0},
 	{"SmackLabelIPOut", &textSyntax, 0},
 	{"SocketGroup", &textSyntax, 0},
 	{"SocketMode", &modeSyntax, 0},
@@ -101,6 +103,9 @@ var socketTable = [...]entry{
 	{"TriggerLimitBurst", &uint32Syntax, 0},
 	{"TriggerLimitIntervalSec", &spanSyntax, 0},
 	{"Writable", &booleanSyntax, 0},
+	{"XAttrAccept", &xattrSyntax, 262},
+	{"XAttrEntryPoint", &xattrSyntax, 262},
+	{"XAttrListen", &xattrSyntax, 262},
 }
 
 var (

@@ -3,7 +3,8 @@ package property
 import "strings"
 
 // unitTable has the settings of systemd.unit(5). The inverse dependencies,
-// such as RequiredBy, are no settings there and are left out.
+// such as RequiredBy, are no settings there and are left out: systemd-run sends
+// them, and every manager refuses them.
 var unitTable = [...]entry{
 	{"After", &unitsSyntax, 0},
 	{"AllowIsolate", &booleanSyntax, 0},
@@ -23,9 +24,11 @@ var unitTable = [...]entry{
 	// In unit files since 216, but 257 still refuses it on the bus.
 	{"JobTimeoutSec", &spanSyntax, 258},
 	{"JoinsNamespaceOf", &unitsSyntax, 0},
+	{"Markers", &markersSyntax, 248},
 	{"OnFailure", &unitsSyntax, 0},
 	{"OnFailureJobMode", &jobModeSyntax, 0},
 	{"OnSuccess", &unitsSyntax, 249},
+	{"OnSuccessJobMode", &jobModeSyntax, 249},
 	{"PartOf", &unitsSyntax, 0},
 	{"PropagatesReloadTo", &unitsSyntax, 0},
 	{"PropagatesStopTo", &unitsSyntax, 249},
@@ -55,12 +58,12 @@ var (
 	jobModeSyntax = syntax{
 		sig: "s", parse: parseChoice,
 		words: "fail replace replace-irreversibly isolate flush ignore-dependencies ignore-requirements triggering " +
-			"restart-dependencies lenient",
+			"restart-dependencies@254 lenient@258",
 	}
 	actionSyntax = syntax{
 		sig: "s", parse: parseChoice,
 		words: "none exit exit-force reboot reboot-force reboot-immediate poweroff poweroff-force poweroff-immediate " +
-			"soft-reboot soft-reboot-force kexec kexec-force halt halt-force halt-immediate",
+			"soft-reboot@254 soft-reboot-force@254 kexec@254 kexec-force@254 halt@254 halt-force@254 halt-immediate@254",
 	}
 )
 
@@ -86,6 +89,17 @@ func unitSuffix(s string) bool {
 		return true
 	}
 	return false
+}
+
+var markersSyntax = syntax{sig: "as", parse: parseMarkers, expected: `needs-restart, needs-reload, needs-start or needs-stop, with "+" or "-" before each to change those that are there`}
+
+func parseMarkers(_ *syntax, name, value string) ([]Property, bool) {
+	ws, ok := words(value, unquote)
+	for _, w := range ws {
+		what, found := strings.CutPrefix(strings.TrimLeft(w, "+-"), "needs-")
+		ok = ok && found && (what == "restart" || what == "reload" || what == "start" || what == "stop")
+	}
+	return one(name, ws), ok
 }
 
 var documentationSyntax = syntax{sig: "as", parse: parseDocumentation, expected: "URIs that begin with http://, https://, file:, info: or man:, or nothing to reset the list"}

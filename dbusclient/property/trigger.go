@@ -53,18 +53,18 @@ func ParseTrigger(t Trigger, assignment string) ([]Property, error) {
 
 // SupportedTrigger is Supported for properties of a trigger.
 func SupportedTrigger(t Trigger, assignments []string, version int) error {
-	for _, a := range assignments {
-		name, _, _ := strings.Cut(a, "=")
-		if _, since := t.lookup(name); version != 0 && since > version {
-			return &VersionError{Name: name, Since: since, Have: version}
-		}
-	}
-	return nil
+	return supported(assignments, version, t.lookup)
 }
 
 // lookup returns the syntax of a trigger's property, or nil, and since when it
-// exists. A socket has the processes of its commands, too.
+// exists. A socket has the processes of its commands, too, but they have no cgroup
+// of their own, and systemd-oomd does not look at them.
 func (t Trigger) lookup(name string) (*syntax, int) {
+	switch name {
+	case "ManagedOOMMemoryPressure", "ManagedOOMMemoryPressureDurationSec", "ManagedOOMMemoryPressureLimit", "ManagedOOMSwap", "OOMRules",
+		"Delegate", "DelegateSubgroup", "CoredumpReceive":
+		return nil, 0
+	}
 	for _, table := range t.tables() {
 		for i := range table {
 			if table[i].name == name {
@@ -132,6 +132,37 @@ func parseListen(_ *syntax, name, value string) ([]Property, bool) {
 	return one("Listen", []textPair{{strings.TrimPrefix(name, "Listen"), value}}), !strings.ContainsAny(value, whitespace)
 }
 
+var socketCommandSyntax = syntax{
+	sig: "a(sasb)", parse: parseSocketCommand,
+	expected: `a command line, with "-" or "@" before it, or nothing to reset the list`,
+}
+
+// parseSocketCommand refuses what only services have a name for on the bus.
+func parseSocketCommand(s *syntax, name, value string) ([]Property, bool) {
+	ps, ok := parseCommand(s, name, value)
+	return ps, ok && ps[0].Name == name
+}
+
+var smackInSyntax = syntax{sig: "s", parse: parseSmackIn, expected: textSyntax.expected}
+
+// parseSmackIn sends the name that every manager takes, with a small letter.
+func parseSmackIn(_ *syntax, _, value string) ([]Property, bool) {
+	return one("SmackLabelIPin", value), true
+}
+
+var xattrSyntax = syntax{sig: "a(ss)", parse: parseXAttr, expected: "extended attributes, each as NAME=VALUE such as user.role=web, or nothing to reset the list"}
+
+func parseXAttr(_ *syntax, name, value string) ([]Property, bool) {
+	ws, ok := words(value, unquote)
+	all := []textPair{}
+	for _, w := range ws {
+		attribute, text, assigned := strings.Cut(w, "=")
+		ok = ok && assigned && attribute != ""
+		all = append(all, textPair{attribute, text})
+	}
+	return one(name, all), ok
+}
+
 var int64Syntax = syntax{sig: "x", parse: parseInt64, expected: "a whole number"}
 
 func parseInt64(_ *syntax, name, value string) ([]Property, bool) {
@@ -164,7 +195,14 @@ func parseTOS(_ *syntax, name, value string) ([]Property, bool) {
 	return one(name, int32(n)), err == nil
 }
 
-var protocolSyntax = syntax{sig: "i", parse: parseProtocol, expected: "udplite, sctp or mptcp"}
+var protocolSyntax = syntax{sig: "i", parse: parseProtocol, later: protocolSince, expected: "udplite, sctp or mptcp"}
+
+func protocolSince(value string) int {
+	if value == "mptcp" {
+		return 257
+	}
+	return 0
+}
 
 // parseProtocol: linux/in.h.
 func parseProtocol(_ *syntax, name, value string) ([]Property, bool) {

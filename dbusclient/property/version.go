@@ -31,24 +31,26 @@ func (e *VersionError) Is(target error) bool { return target == unit.ErrUsage }
 
 // Supported fails for the first assignment that a systemd of that version
 // lacks, with a *VersionError. Assignments that Parse refuses are left to it,
-// and every version has what a Version of 0, which is not known, is asked for.
+// and every version has what a version of 0, which is not known, is asked for.
 func Supported(assignments []string, version int) error {
+	return supported(assignments, version, lookup)
+}
+
+func supported(assignments []string, version int, lookup func(string) (*syntax, int)) error {
 	if version == 0 {
 		return nil
 	}
 	for _, a := range assignments {
 		name, value, _ := strings.Cut(a, "=")
-		if since := Since(name); since > version {
+		s, since := lookup(name)
+		if since > version {
 			return &VersionError{Name: name, Since: since, Have: version}
 		}
-		ps, err := Parse(a)
-		if err != nil {
+		if s == nil {
 			continue
 		}
-		for _, p := range ps {
-			if since := Since(p.Name); since > version {
-				return &VersionError{Name: name + "=" + value, Since: since, Have: version}
-			}
+		if since := s.since(value); since > version {
+			return &VersionError{Name: a, Since: since, Have: version}
 		}
 	}
 	return nil

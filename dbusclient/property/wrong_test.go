@@ -1,11 +1,23 @@
 package property_test
 
-// wrong has at least one value of each syntax that systemd or we must refuse.
-var wrong = []string{
+// wrong has, of each type of unit, at least one value of each syntax that
+// systemd or we must refuse.
+var wrong = map[string][]string{
+	"service": wrongServices,
+	"timer":   {"AccuracySec=x", "DeferReactivation=maybe", "OnActiveSec=x", "OnBootSec=5 x", "OnCalendar= ", "Persistent="},
+	"path":    {"PathExists=x", "PathChanged=~", "DirectoryMode=8", "MakeDirectory=x", "TriggerLimitBurst=-1", "TriggerLimitIntervalSec=x"},
+	"socket": {
+		"ListenStream=a b", "ListenFIFO=a\tb", "Backlog=x", "Accept=x", "BindIPv6Only=x", "DeferTrigger=x", "IPTTL=x", "Mark=4294967296", "IPTOS=256", "IPTOS=low",
+		"MessageQueueMaxMessages=x", "MessageQueueMaxMessages=9223372036854775808", "PipeSize=x", "PipeSize=64k", "SocketMode=9", "SocketProtocol=tcp",
+		"Symlinks=x", "TimeoutSec=x", "Timestamping=ms", "ExecStartPre=-", "ExecStartPost=+/a", "ExecStopPre=|a", "XAttrEntryPoint=x", "XAttrListen==x", "XAttrAccept=user.a=b c",
+	},
+}
+
+var wrongServices = []string{
 	"MemoryMax=12Q", "MemoryMax=512m", "MemoryMax=-5M", "MemoryMax=.5M", "MemoryMax=16E", "MemoryMax=15E 1E", "MemoryMax=5M 1G",
 	"MemoryMax=5M ", "MemoryMax=0x10", "MemoryMax=150%", "MemoryMax=12.345%", "MemoryMax=12.%", "MemoryMax=0", "MemoryMax=Infinity",
 	"MemoryMax=99999999999999999999", "MemoryMax=5BB", "MemoryMax=12.5‱", "MemoryMax=12.55‰", "MemoryMax=-1%", "MemoryMax=%",
-	"MemoryMax=3000000000%", "TasksMax=10K", "TasksMax=0", "TasksMax=1_0", "TasksMax=-1", "TasksMax=x%",
+	"MemoryMax=3000000000%", "StartupMemoryMax=0", "StartupMemoryHigh=50%", "DefaultMemoryLow=x", "TasksMax=10K", "TasksMax=0", "TasksMax=1_0", "TasksMax=-1", "TasksMax=x%",
 	"CPUQuota=0%", "CPUQuota=20", "CPUQuota=infinity", "ManagedOOMMemoryPressureLimit=101%",
 	"CPUWeight=0", "CPUWeight=10001", "IOWeight=x", "IOWeight=idle", "Nice=20", "Nice=-21", "Nice=1.5", "UMask=8", "UMask=17777", "UMask=",
 	"OOMScoreAdjust=1001", "CPUSchedulingPriority=x", "CPUSchedulingPolicy=fair", "CPUSchedulingPolicy=", "CPUSchedulingPolicy=-1",
@@ -31,7 +43,7 @@ var wrong = []string{
 	"Slice=x", "Slice=.slice", "Slice=a/b.slice", "RootDirectory=x", "WorkingDirectory=x", "WorkingDirectory=-",
 	"SupplementaryGroups=\"a", "SupplementaryGroups='a", `SupplementaryGroups=a\`, `Environment=\q`, `Environment=\x00`, `Environment=\xff`,
 	`Environment=\x4`, `Environment=\400`, `Environment=\ud800`, `Environment=\U00110000`, `Environment=\x+4`, "Environment=\"a",
-	"ReadWritePaths=x", "ReadWritePaths=+-/x", "ReadWritePaths=\"/x", "ExecSearchPath=x", "After=x", "After=a/b.service", "After=\"",
+	"ReadWritePaths=x", "ReadWritePaths=+-/x", "ReadWritePaths=\"/x", "ExecSearchPath=x", "After=x", "Markers=restart", "Markers=needs-x", "After=a/b.service", "After=\"",
 	"Documentation=x", "Documentation=http:x", "Documentation=man:", "IPIngressFilterPath=x", "Delegate=\"",
 	"ImportCredential=:x", "StateDirectory=/x", "StateDirectory=../x", "StateDirectory=a/../b", "StateDirectory=a:b:rw", "StateDirectory=:a",
 	"StateDirectory=a:/b", "ConfigurationDirectory=/x", "ConfigurationDirectory=..",
@@ -43,7 +55,7 @@ var wrong = []string{
 	"SecureBits=x", "SecureBits=1", "CapabilityBoundingSet=CAP_FOO", "CapabilityBoundingSet=chown", "CapabilityBoundingSet=63",
 	"RestrictNamespaces=x", "RestrictNamespaces=net,ipc", "MountFlags=rshared", "CoredumpFilter=x", "CoredumpFilter=0x",
 
-	"DeviceAllow=x", "DeviceAllow=/dev/null x", "DeviceAllow=/tmp/x", "IOReadBandwidthMax=/dev/x", "IOReadBandwidthMax=/dev/x 5Q",
+	"DeviceAllow=x", "DeviceAllow=/dev/null x", "DeviceAllow=/tmp/x", "IOReadBandwidthMax=/dev/x", "IOReadBandwidthMax=/dev/x 5Q", "IOReadBandwidthMax=/dev/x 0", "MemoryMax=0.99999999999999999999999999999E",
 	"IOReadBandwidthMax=x 5", "IODeviceWeight=/dev/x 0", "IODeviceLatencyTargetSec=/dev/x x", "BPFProgram=x", "BPFProgram=egress:x",
 	"BPFProgram=:/x", "IPAddressAllow=x", "IPAddressAllow=10.0.0.1/33", "IPAddressAllow=010.0.0.1", "IPAddressAllow=fe80::1%lo",
 	"IPAddressAllow=10.0.0", "SocketBindAllow=0", "SocketBindAllow=65536", "SocketBindAllow=5-4",

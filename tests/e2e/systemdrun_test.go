@@ -312,7 +312,7 @@ func TestLinesRefused(t *testing.T) {
 	w := newWard(t)
 	eachLine(t, w, lineRefused, refusedLines, func(t *testing.T, l line, p *pair) {
 		t.Cleanup(func() {
-			for _, suffix := range []string{".service", ".scope", ".timer"} {
+			for _, suffix := range []string{".service", ".scope", ".timer", ".socket"} {
 				dropUnits(p.unit[0]+suffix, p.unit[1]+suffix)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/verify"
@@ -39,7 +40,7 @@ func (p *scopePlace) start(ctx context.Context, s *unit.Spec) error {
 			return err
 		}
 	}
-	if err := fits(s.Properties, c); err != nil {
+	if err := property.SupportedScope(s.Properties, c.Version()); err != nil {
 		return err
 	}
 	props, err := properties(s)

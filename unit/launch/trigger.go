@@ -114,6 +114,12 @@ func (t *Trigger) parse() ([]property.Property, error) {
 		}
 		all = append(all, ps...)
 	}
+	if accept, ok := property.Last(all, "Accept"); ok && accept.Value() == true && t.Job != nil {
+		return nil, &property.NotAllowedError{
+			Name: "Accept", Reason: "each connection would start an instance of a template, and the service of a command is none",
+			Way: "leave it out: the command is given the socket that listens, or name a unit whose template NAME@.service is there",
+		}
+	}
 	return all, nil
 }
 
