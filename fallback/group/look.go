@@ -58,6 +58,10 @@ func (g *Group) Look() verify.Group {
 	return out
 }
 
+// Foreign reports whether signal 0 to the group returns EPERM: each process in it
+// is another user's. The number is the group's as long as the caller sees one.
+func (g *Group) Foreign() bool { return errors.Is(unix.Kill(-g.id.PGID, 0), unix.EPERM) }
+
 // ofNumber is true when the place is the recorded one and the number is not
 // the recorded group's.
 func (e *MismatchError) ofNumber() bool {

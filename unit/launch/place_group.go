@@ -82,11 +82,18 @@ func (p *groupPlace) lookBelow(o *verify.Observation) {
 	if o.Kept != nil && o.Kept.Childless {
 		return
 	}
+	pgid, within := p.k.j.rec.Identity.PID, false
 	for _, d := range p.descendants() {
 		if m, ok := describeProcess(d); ok {
 			o.Group.Members = append(o.Group.Members, m)
-			o.Group.State, o.Group.PGID = verify.GroupPopulated, p.k.j.rec.Identity.PID
+			o.Group.State, o.Group.PGID = verify.GroupPopulated, pgid
+			if now, err := unix.Getpgid(d.PID); err == nil && now == pgid {
+				within = true // so the number is nobody else's
+			}
 		}
+	}
+	if within && p.owned().Foreign() {
+		o.Group.State = verify.GroupForeign
 	}
 }
 
