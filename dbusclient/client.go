@@ -37,6 +37,11 @@ type Client struct {
 	// wide is the link on which the signals of all units were asked for; nil
 	// for none. It is for who holds holds.
 	wide *link
+	// held is how many units are held on the current link. It is for who holds
+	// holds.
+	held int
+	// stops are the units that are being stopped. It is for who holds holds.
+	stops int
 	// bus is true for a connection that began on a bus.
 	bus bool
 }
@@ -225,15 +230,24 @@ func (c *Client) current() *link {
 // Manager is the manager that the client speaks with.
 func (c *Client) Manager() unit.Manager { return c.manager }
 
+// HeardAt is when a signal or an answer came last. While a manager that has much to
+// do is heard of, what it has not said yet may still come.
+func (c *Client) HeardAt() time.Time { return time.Unix(0, c.current().wire.heard.Load()) }
+
 // Version is systemd's major version; 0 when it could not be read.
 func (c *Client) Version() int { return c.current().version }
 
 // Address is where the manager answers, for people.
 func (c *Client) Address() string { return c.current().addr.String() }
 
-// References reports whether the connection can hold a unit loaded after its
-// end. Without it (private socket) an exit must be recorded by the unit.
-func (c *Client) References() bool { return c.current().addr.bus }
+// References reports whether the connection can hold one more unit loaded after its
+// end. Without it (a private socket, or many units of the system's manager) an exit
+// must be recorded by the unit.
+func (c *Client) References() bool {
+	c.holds.Lock()
+	defer c.holds.Unlock()
+	return c.current().addr.bus && (c.manager != unit.ManagerSystem || c.held < manyHeld)
+}
 
 // Bridged reports whether a private socket stands in for a lost bus. What was
 // sent by that bus may still be on its way to the manager then.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/unitward/unitward/dbusclient/dbus"
+	"github.com/unitward/unitward/unit"
 )
 
 // follow makes the pump take a unit's signals to u, and asks for them on the
@@ -35,10 +36,11 @@ func (c *Client) hold(ctx context.Context, u *Unit) (l *link, asked *pending) {
 	c.holds.Lock()
 	defer c.holds.Unlock()
 	l, h := c.follow(u)
-	if !l.addr.bus || h.held == l {
+	if !c.mayHold(h, l) {
 		return l, nil
 	}
 	h.held = l
+	c.held++
 	return l, l.send(ctx, u.path, sdUnit+".Ref")
 }
 
@@ -48,11 +50,47 @@ func (c *Client) claim(u *Unit) (l *link, ref bool) {
 	c.holds.Lock()
 	defer c.holds.Unlock()
 	l, h := c.follow(u)
-	if !l.addr.bus || h.held == l {
+	if !c.mayHold(h, l) {
 		return l, false
 	}
 	h.held = l
+	c.held++
 	return l, true
+}
+
+// For each unit that is held, and for each job that was asked for, the manager has a
+// rule on the bus, by which it learns that who did so is gone. The system's may have
+// 512 (dbus-daemon(1), max_match_rules_per_connection); with one more it gives up its
+// connection, and everybody on the machine loses the manager, and what was held,
+// until it has come back (seen with systemd 252). A bus of a session allows for
+// 50,000.
+const (
+	// manyHeld is how many units of the system's manager a connection holds loaded
+	// before References says that it can hold no more, and mostHeld how many it
+	// ever does.
+	manyHeld = 128
+	mostHeld = 192
+	// mostStops is how many of its jobs to stop a unit are under way.
+	mostStops = 64
+)
+
+// MayStop reports whether the manager can be asked for a job that stops the unit.
+// Until Close it is then taken to be under way.
+func (u *Unit) MayStop() bool {
+	c := u.c
+	c.holds.Lock()
+	defer c.holds.Unlock()
+	if !u.stops && (c.manager != unit.ManagerSystem || c.stops < mostStops) {
+		u.stops = true
+		c.stops++
+	}
+	return u.stops
+}
+
+// mayHold is true for a unit that is not held yet, while there may be more. It is
+// for who holds c.holds.
+func (c *Client) mayHold(h *followed, l *link) bool {
+	return l.addr.bus && h.held != l && (c.manager != unit.ManagerSystem || c.held < mostHeld)
 }
 
 // unheld notes that a reference which was asked for on l was refused.
@@ -63,6 +101,7 @@ func (c *Client) refused(path dbus.ObjectPath, l *link) {
 	defer c.holds.Unlock()
 	if h := c.pump.paths()[path]; h != nil && h.held == l {
 		h.held = nil
+		c.held--
 	}
 }
 
@@ -71,9 +110,19 @@ func (c *Client) refused(path dbus.ObjectPath, l *link) {
 func (c *Client) drop(u *Unit) {
 	c.holds.Lock()
 	defer c.holds.Unlock()
+	if u.stops {
+		u.stops = false
+		c.stops--
+	}
 	h := c.pump.forget(u.path, u.follower)
 	l := c.current()
-	if h == nil || !l.addr.bus || l.wire.ended() != nil {
+	if h == nil {
+		return
+	}
+	if h.held == l {
+		c.held--
+	}
+	if !l.addr.bus || l.wire.ended() != nil {
 		return
 	}
 	if c.wide == l && c.pump.count() == 0 {
@@ -96,6 +145,7 @@ func (c *Client) install(ctx context.Context, l *link) bool {
 	asked := map[dbus.ObjectPath]*pending{}
 	c.holds.Lock()
 	paths := c.pump.paths()
+	c.held = 0
 	if c.wide = nil; len(paths) > manyUnits {
 		widen(l)
 		c.wide = l
@@ -105,8 +155,9 @@ func (c *Client) install(ctx context.Context, l *link) bool {
 			follow(l, path, h.name)
 			h.matched = l
 		}
-		if l.addr.bus {
+		if c.mayHold(h, l) {
 			h.held = l
+			c.held++
 			asked[path] = l.send(ctx, path, sdUnit+".Ref")
 		}
 	}

@@ -22,6 +22,9 @@ type Unit struct {
 	follower *follower
 	// job is the start job; empty for a unit that was opened.
 	job dbus.ObjectPath
+	// stops is true once it is among the client's stops. It is for who holds
+	// Client.holds.
+	stops bool
 }
 
 func (c *Client) unit(name string) *Unit {
@@ -75,6 +78,9 @@ func (u *Unit) Changed() <-chan struct{} { return u.follower.wake }
 // Trail lists the unit's SubStates since it is followed, oldest first, as far
 // as signals told of them. It dates steps and decides nothing.
 func (u *Unit) Trail() []string { return u.follower.states() }
+
+// Told reports whether a signal told of the unit since it is followed.
+func (u *Unit) Told() bool { return u.follower.state() != "" }
 
 // GoesOn reports whether the last signal told of a unit that has not ended.
 // Changed then receives at its end. Like every signal it proves nothing.

@@ -2,6 +2,7 @@ package dbusclient
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -36,12 +38,15 @@ type wire struct {
 	serial uint32
 	out    []byte
 	waits  map[uint32]chan<- *dbus.Message
-	// room tells that there are fewer waits, or that the connection has ended.
-	room *sync.Cond
-	err  error
+	err    error
 	// broken is why nothing can be sent any more; the reader then ends the
 	// connection.
 	broken error
+
+	// places has one for each reply that is awaited.
+	places chan struct{}
+	// heard is when a signal or a reply came last, in nanoseconds since 1970.
+	heard atomic.Int64
 }
 
 const (
@@ -77,9 +82,9 @@ func newWire(p Passage, uid int, more string, deliver func(*dbus.Message)) *wire
 		waits: map[uint32]chan<- *dbus.Message{}, buf: make([]byte, 0, firstRead),
 		// All of it in one piece, as sd-bus does ("Authentication Protocol"):
 		// what follows BEGIN are messages, whether or not OK was read yet.
-		out: fmt.Appendf(make([]byte, 0, 4<<10), "\x00AUTH EXTERNAL %x\r\n%sBEGIN\r\n", fmt.Append(nil, uid), more),
+		out:    fmt.Appendf(make([]byte, 0, 4<<10), "\x00AUTH EXTERNAL %x\r\n%sBEGIN\r\n", fmt.Append(nil, uid), more),
+		places: make(chan struct{}, maxWaits),
 	}
-	w.room = sync.NewCond(&w.mu)
 	return w
 }
 
@@ -170,16 +175,14 @@ func (w *wire) receive(b []byte) error {
 	if err != nil {
 		return err
 	}
+	if m.Kind == dbus.Signal || m.Kind == dbus.Reply {
+		w.heard.Store(time.Now().UnixNano())
+	}
 	switch m.Kind {
 	case dbus.Signal:
 		w.deliver(m)
 	case dbus.Reply, dbus.Fault:
-		w.mu.Lock()
-		ch := w.waits[m.ReplySerial]
-		delete(w.waits, m.ReplySerial)
-		w.room.Signal()
-		w.mu.Unlock()
-		if ch != nil {
+		if ch := w.came(m.ReplySerial); ch != nil {
 			ch <- m // it has room for one
 		}
 	}
@@ -187,9 +190,9 @@ func (w *wire) receive(b []byte) error {
 }
 
 // call puts a method call into the buffer of what is to be sent and returns
-// where its reply will come; nil wants none. The error is a message that cannot
-// be encoded, the connection's end, or that of ctx when it ends while too many
-// other replies are awaited.
+// where its reply will come; nil wants none. Where too many are awaited it waits
+// for one of them. The error is a message that cannot be encoded, the connection's
+// end, or that of ctx.
 func (w *wire) call(ctx context.Context, dest string, path dbus.ObjectPath, method string, reply chan<- *dbus.Message, args ...any) (uint32, error) {
 	i := strings.LastIndexByte(method, '.')
 	m := dbus.Message{
@@ -198,21 +201,18 @@ func (w *wire) call(ctx context.Context, dest string, path dbus.ObjectPath, meth
 	}
 	if reply == nil {
 		m.Flags |= dbus.NoReplyExpected
+	} else if err := w.place(ctx); err != nil {
+		return 0, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if reply != nil && len(w.waits) >= maxWaits {
-		if err := w.awaitRoom(ctx); err != nil {
-			return 0, err
-		}
-	}
-	if w.err != nil {
-		return 0, w.err
-	}
-	m.Serial = w.serial + 1
 	before := len(w.out)
+	m.Serial = w.serial + 1
 	out, fds, err := m.Append(w.out)
-	if err != nil {
+	if err = cmp.Or(w.err, err); err != nil {
+		if reply != nil {
+			<-w.places
+		}
 		return 0, err
 	}
 	w.serial++
@@ -238,34 +238,35 @@ func (w *wire) call(ctx context.Context, dest string, path dbus.ObjectPath, meth
 	switch {
 	case err == nil:
 	case n == 0: // the kernel did not take the descriptors
-		delete(w.waits, w.serial)
-		w.room.Signal()
+		if reply != nil {
+			delete(w.waits, w.serial)
+			<-w.places
+		}
 	default:
 		w.breakOff(err)
 	}
 	return w.serial, err
 }
 
-// awaitRoom waits until one more reply may be awaited: every one has a place of
-// its own, whoever awaits it.
-func (w *wire) awaitRoom(ctx context.Context) error {
-	if err := w.flushLocked(); err != nil {
+// place takes the place of a reply, which the reply gives back. Each has one of its
+// own, whoever awaits it.
+func (w *wire) place(ctx context.Context) error {
+	select {
+	case w.places <- struct{}{}:
+		return nil
+	default:
+	}
+	if err := w.flush(); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.room.Broadcast()
-	})
-	defer stop()
-	for len(w.waits) >= maxWaits && w.err == nil {
-		if err := ctx.Err(); err != nil {
-			w.room.Signal() // the one that woke this may have been for another
-			return err
-		}
-		w.room.Wait()
+	select {
+	case w.places <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.done:
+		return w.ended()
 	}
-	return nil
 }
 
 // limitWrite bounds the next write: a peer that does not read holds it up, and with
@@ -302,12 +303,27 @@ func (w *wire) flushLocked() error {
 	return err
 }
 
-// forget gives up on a reply.
+// came takes a reply out of those that are awaited, and returns where it is to go;
+// nil when nobody wants it.
+func (w *wire) came(serial uint32) chan<- *dbus.Message {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	reply, awaited := w.waits[serial]
+	if awaited {
+		delete(w.waits, serial)
+		<-w.places
+	}
+	return reply
+}
+
+// forget gives up on a reply, which keeps its place: the bus counts it until it
+// comes.
 func (w *wire) forget(serial uint32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.waits, serial)
-	w.room.Signal()
+	if _, awaited := w.waits[serial]; awaited {
+		w.waits[serial] = nil
+	}
 }
 
 // Close ends the connection. It can be called again.
@@ -332,7 +348,6 @@ func (w *wire) end(err error) {
 		err = w.broken
 	}
 	w.err, w.waits = err, map[uint32]chan<- *dbus.Message{}
-	w.room.Broadcast()
 	close(w.done)
 }
 

@@ -220,10 +220,39 @@ func TestWireCallGivesUp(t *testing.T) {
 	if err := call.wait(); !isNoReply(err) {
 		t.Errorf("the call: %v", err)
 	}
-	p.wire.mu.Lock()
-	defer p.wire.mu.Unlock()
-	if n := len(p.wire.waits); n != 0 {
-		t.Errorf("%d calls are still waited for", n)
+	// A bus counts it until its reply comes.
+	if n := len(p.wire.places); n != 1 {
+		t.Errorf("%d replies are to come", n)
+	}
+	p.write(append(replyTo(t, call.serial, uint32(1)), aSignal(t, "behind")...))
+	<-p.got
+	if n := len(p.wire.places); n != 0 {
+		t.Errorf("%d replies are to come", n)
+	}
+}
+
+// More calls than a bus lets a connection await wait for one another, and no longer
+// than they want to.
+func TestWireCallsWaitForPlaces(t *testing.T) {
+	p, err := connect(t, consents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &link{wire: p.wire}
+	var calls []*pending
+	for range maxWaits {
+		calls = append(calls, l.send(t.Context(), "/a", "i.f.A"))
+	}
+	soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := l.send(soon, "/a", "i.f.A").wait(); !isNoReply(err) {
+		t.Errorf("a call without a place: %v", err)
+	}
+	next := make(chan *pending)
+	go func() { next <- l.send(t.Context(), "/b", "i.f.B") }()
+	p.write(replyTo(t, calls[7].serial, uint32(1)))
+	if err := (<-next).err; err != nil {
+		t.Errorf("a call that has waited: %v", err)
 	}
 }
 

@@ -42,7 +42,14 @@ type Launcher struct {
 	guards map[unit.Manager]*sharedGuard
 	// owned are children of this process that are of no job.
 	owned map[int]struct{}
+	// stopping has one for each service that a manager is being told to stop.
+	stopping chan struct{}
 }
+
+// mostStopping is how many services are told to stop at once. A manager hears one
+// request after another, and what others want to know of those that have stopped
+// comes behind them.
+const mostStopping = 16
 
 // Config is what a Launcher works with.
 type Config struct {
@@ -69,6 +76,7 @@ func New(cfg Config) (*Launcher, error) {
 		cfg: cfg, store: s, host: readHost(), self: self, ctx: ctx, end: end,
 		conns: map[seat]*connection{}, muteSince: map[seat]time.Time{},
 		guards: map[unit.Manager]*sharedGuard{}, owned: map[int]struct{}{},
+		stopping: make(chan struct{}, mostStopping),
 	}, nil
 }
 

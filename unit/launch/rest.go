@@ -46,11 +46,17 @@ func (j *Job) Rest() (r Rest, ok bool) {
 
 // undisturbed is true for a unit that goes on as far as its manager told, and
 // whose main process is seen to live: there is nothing to ask the manager,
-// which tells of changes by itself. A process that tends the job's own outlives
-// that, and is no sign of it.
+// which tells of changes by itself.
 func (u *service) undisturbed() bool {
+	return u.unit != nil && u.unit.GoesOn() && u.lives()
+}
+
+// lives is true for a unit of which its manager tells, and whose main process is
+// seen to live: whatever it is told to do, or does, the manager knows of no exit.
+// A process that tends the job's own outlives that, and is no sign of it.
+func (u *service) lives() bool {
 	id := u.j.rec.Identity
-	if u.unit == nil || !u.unit.GoesOn() || u.j.rec.Tended || id.PID == 0 || id.Far != nil {
+	if u.unit == nil || !u.unit.Told() || u.j.rec.Tended || id.PID == 0 || id.StartTime == 0 || id.Far != nil {
 		return false
 	}
 	s, err := proc.Root.Stat(id.PID) // what cannot be read is no sign of life

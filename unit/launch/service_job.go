@@ -151,7 +151,7 @@ func (u *service) adopt(ctx context.Context) error {
 func (u *service) quiet() bool {
 	fresh := u.fresh
 	u.fresh = false
-	return fresh && u.unit.GoesOn()
+	return fresh && u.unit.GoesOn() || u.lives()
 }
 
 // sources: the cgroup is watched once the main process has ended, since the

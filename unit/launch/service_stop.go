@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -12,9 +13,10 @@ import (
 
 // terminate: StopUnit also wakes what is stopped, and starts the manager's own
 // clock for SIGKILL, which runs on when we are dead; it is TimeoutStopSec=, so
-// a longer grace has to do without as long as it can.
+// a longer grace has to do without as long as it can, and so have those beyond the
+// number that a manager can stop at once.
 func (u *service) terminate(ctx context.Context, signal int, grace time.Duration) (string, error) {
-	if grace <= u.j.rec.Grace {
+	if grace <= u.j.rec.Grace && u.unit.MayStop() {
 		u.thaw(ctx)
 		return "StopUnit", u.unit.Stop(ctx)
 	}
@@ -28,6 +30,53 @@ func (u *service) terminate(ctx context.Context, signal int, grace time.Duration
 		err = nil
 	}
 	return killedByManager, err
+}
+
+// stopOwn is Stop for a service that this process started and follows, and that is
+// seen to run: its manager need not say who it is, nor anything else before it is
+// told to stop it. done is false where there is more to look at.
+func (j *Job) stopOwn(ctx context.Context, grace time.Duration, by string) (rep unit.Report, done bool, err error) {
+	u, ok := j.held.(*service)
+	if !ok || !u.started || !u.undisturbed() {
+		return rep, false, nil
+	}
+	// With a thousand to stop, the first is known to have ended before the last is
+	// told to: the time that each may take begins in its turn.
+	select {
+	case j.l.stopping <- struct{}{}:
+	case <-ctx.Done():
+		return rep, true, ctx.Err()
+	}
+	next := sync.OnceFunc(func() { <-j.l.stopping })
+	defer next()
+	at := seatOf(&j.rec.Identity)
+	rep, ok = j.seenRunning()
+	if !ok || j.l.silent(at) {
+		return rep, false, nil
+	}
+	rep, err = j.stopWith(ctx, grace, by, FactSettled, rep, func() (string, error) {
+		defer next()
+		asked, cancel := context.WithTimeout(ctx, actWait)
+		defer cancel()
+		return u.terminate(asked, j.killSignal(), grace)
+	})
+	var unknown *unit.UnknownOutcomeError
+	if !errors.As(err, &unknown) || ctx.Err() != nil {
+		return rep, true, err
+	}
+	j.l.noteSilence(at)
+	return rep, false, nil
+}
+
+// ended is true once the main process is seen to have ended.
+func (u *service) ended() bool {
+	id := u.j.rec.Identity
+	return id.PID != 0 && Ended(unit.Process{PID: id.PID, StartTime: id.StartTime})
+}
+
+// busy is true for a manager that was heard of a short time ago.
+func (u *service) busy() bool {
+	return u.client != nil && now().Sub(u.client.HeardAt()) < killWait
 }
 
 // thaw lets a paused job go on, so that it can heed the signal of a stop: one
@@ -57,15 +106,21 @@ func (u *service) thaw(ctx context.Context) {
 // the name that is not the job's is left alone; what is in the recorded cgroup is
 // the job's all the same.
 func (u *service) kill(ctx context.Context, lk look) string {
-	asked := u.actable("stop", lk)
-	var stopped error
-	if asked == nil {
-		// The order matters: a unit that is to stop starts nothing any more.
-		stopped = u.unit.Stop(ctx)
+	var asked, stopped error
+	if !u.lives() {
+		asked = u.actable("stop", lk)
+	}
+	if asked == nil && u.unit.MayStop() {
+		// The order matters: a unit that is to stop starts nothing any more. But
+		// nobody waits for a manager that does not answer.
+		bounded, cancel := context.WithTimeout(ctx, u.j.patience(lookWait))
+		stopped = u.unit.Stop(bounded)
+		cancel()
 	}
 	detail, err := u.j.killMembers(ctx)
+	var silent *unit.UnknownOutcomeError
 	switch {
-	case err == nil && stopped != nil:
+	case err == nil && stopped != nil && !errors.As(stopped, &silent):
 		return stopped.Error()
 	case err == nil:
 		return detail

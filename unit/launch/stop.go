@@ -18,6 +18,10 @@ import (
 // then does not obey the kernel's KILL: it sleeps uninterruptibly.
 const killWait = 5 * time.Second
 
+// wordWait bounds how long a stop waits for a manager that is busy to say how a
+// job has ended of which nothing is left.
+const wordWait = time.Minute
+
 // witnessWait is how long a sender of SIGKILL stays to see what comes of it.
 const witnessWait = time.Second
 
@@ -57,6 +61,9 @@ func (j *Job) Interrupt(ctx context.Context, grace time.Duration) (unit.Report, 
 func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Report, error) {
 	if err := j.started(ctx); err != nil {
 		return j.report(j.last), err
+	}
+	if rep, done, err := j.stopOwn(ctx, grace, by); done {
+		return rep, err
 	}
 	rep, err := j.look(ctx, actWait)
 	if err != nil || rep.State == unit.StateSettled {
@@ -230,22 +237,41 @@ func (j *Job) update(change func(*unit.Record)) error {
 // grace can cut the last look off in the middle, and what was not seen is not
 // acted on: so it looks again.
 func (j *Job) kill(ctx context.Context) (unit.Report, error) {
-	looked, cancel := context.WithTimeout(ctx, j.patience(lookWait))
-	lk := j.observe(looked, dbusclient.DepthVerdict)
-	cancel()
-	if lk.v.Confirmed {
-		return j.settle(ctx, lk)
+	lk := j.last
+	if u, ok := j.held.(*service); !ok || !u.lives() {
+		looked, cancel := context.WithTimeout(ctx, j.patience(lookWait))
+		lk = j.observe(looked, dbusclient.DepthVerdict)
+		cancel()
+		switch {
+		case lk.v.Confirmed:
+			return j.settle(ctx, lk)
+		case ok && lk.v.Tree.Empty && u.ended():
+			return j.proof(ctx) // there is nothing to kill, and the manager has not said so yet
+		}
 	}
 	j.killingAll()
 	unsaved := j.step("KILL")
 	unsaved = cmp.Or(unsaved, j.took("KILL", j.held.kill(ctx, lk), nil))
-	waited, cancel := context.WithTimeout(ctx, killWait)
-	defer cancel()
-	rep, err := j.Wait(waited, FactSettled)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		err = nil // the bound is not an error: the report says what is left
-	}
+	rep, err := j.proof(ctx)
 	return rep, cmp.Or(err, unsaved)
+}
+
+// proof waits for the proof after SIGKILL, for a time that begins anew as long as
+// the manager of a service that has no process any more is heard of: with a thousand
+// to end, it comes to each in its turn.
+func (j *Job) proof(ctx context.Context) (unit.Report, error) {
+	for began := now(); ; {
+		waited, cancel := context.WithTimeout(ctx, killWait)
+		rep, err := j.Wait(waited, FactSettled)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return rep, err
+		}
+		u, ok := j.held.(*service)
+		if !ok || !j.last.v.Tree.Empty || !u.busy() || now().Sub(began) > wordWait {
+			return rep, nil // the bound is not an error: the report says what is left
+		}
+	}
 }
 
 // killingAll notes that all of the job gets SIGKILL: of one that is tended nobody

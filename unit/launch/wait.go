@@ -81,10 +81,15 @@ func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
 		}
 	} else if j.held != nil && j.held.quiet() {
 		changed, _ := j.held.sources(look{})
-		select {
-		case <-ctx.Done():
-		case <-changed:
-		case <-timer.C:
+		for asleep := true; asleep; {
+			select {
+			case <-ctx.Done():
+				asleep = false
+			case <-changed:
+				asleep = j.goesOn(ctx)
+			case <-timer.C:
+				asleep = false
+			}
 		}
 	}
 	for {
@@ -112,6 +117,7 @@ func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
 			case <-ctx.Done():
 				return j.report(lk), ctx.Err()
 			case <-changed:
+				asleep = !lk.v.Exit.Known && j.goesOn(ctx)
 			case <-j.urged:
 				hurried = true
 			case _, open := <-emptied:
@@ -137,6 +143,20 @@ func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
 			}
 		}
 	}
+}
+
+// goesOn is true for a service of which a signal of its manager need not be looked
+// at: its main process lives, so that nothing has come of whatever the manager does.
+// When it stops the unit by itself, one that is paused is let go on.
+func (j *Job) goesOn(ctx context.Context) bool {
+	u, ok := j.held.(*service)
+	if !ok || !u.lives() {
+		return false
+	}
+	if !u.unit.GoesOn() {
+		u.thaw(ctx)
+	}
+	return true
 }
 
 // reach tries again to reach what could not be reached, within a bound.

@@ -1,13 +1,18 @@
 package serve_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/unitward/unitward/fallback/proc"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/serve"
+	"github.com/unitward/unitward/verify"
 )
 
 // Cases 1 to 17: a stop reaches everything, and four facts.
@@ -75,8 +80,25 @@ func allAreMembers(s *session) {
 		"nohup sleep 472006 >/dev/null 2>&1 & disown; exit 0",
 		`bash -mc "sleep 472006 & disown; exec true"`,
 	} {
+		r := s.sh(map[string]any{"leftovers": "keep"}, script)
+		s.kept(r, "sleep 472006")
+		s.member(r.Name, "sleep 472006")
+		s.ends(s.stop(r.Name, 1000), "completed", 0)
+		s.none("472006")
 		s.ends(s.sh(nil, script).Report, "completed", 0)
 		s.none("472006")
+	}
+}
+
+// member waits until a job has a process with this command line.
+func (s *session) member(name, command string) {
+	s.t.Helper()
+	var rep unit.Report
+	if !eventually(func() bool {
+		rep = s.status(name).Report
+		return slices.ContainsFunc(rep.Tree.Members, func(m verify.Member) bool { return m.Command == command })
+	}) {
+		s.t.Fatalf("no member %s: %+v", command, rep.Tree)
 	}
 }
 
@@ -88,13 +110,25 @@ func stopInStorm(s *session) {
 }
 
 func pausedEnd(s *session) {
-	name := s.start(nil, "sh", "-c", s.script("touch $T/up; kill -STOP $$; sleep 472008"))
-	s.appears("up")
-	s.ends(s.stop(name, 1000), "cancelled", nil)
+	name := s.start(nil, "sh", "-c", "kill -STOP $$; exec sleep 472008")
+	if !eventually(func() bool { return s.mainState(name) == "T" }) {
+		s.t.Fatalf("it does not stop itself: %+v", s.status(name).Report)
+	}
+	s.ends(s.stop(name, 20_000), "cancelled", "TERM")
 	name = s.start(nil, "sleep", "472008")
 	s.call("job.pause", map[string]any{"name": name}, nil)
-	s.ends(s.stop(name, 1000), "cancelled", nil)
+	if rep := s.status(name).Report; !rep.Paused {
+		s.t.Errorf("it is not paused: %+v", rep)
+	}
+	s.ends(s.stop(name, 20_000), "cancelled", "TERM")
 	s.none("472008")
+}
+
+// mainState is the state of a job's main process; empty once that has ended.
+func (s *session) mainState(name string) string {
+	s.t.Helper()
+	m, _ := proc.Describe(int(s.status(name).Report.PID))
+	return m.State
 }
 
 func mainIsKilled(s *session) {
@@ -108,11 +142,15 @@ func mainIsKilled(s *session) {
 	}
 }
 
-// memberOfAnother has a job of root a process of somebody else; the other way
-// round is TestRootInUsersJob of tests/e2e.
+// memberOfAnother has a job of root a process of somebody else, and in the
+// isolation that cannot end it a job of somebody else a process of root; for the
+// other isolations that is TestRootInUsersJob of tests/e2e.
 func memberOfAnother(s *session) {
 	if os.Geteuid() != 0 {
-		s.t.Skip("user: only root can make a process of another user")
+		s.t.Skip("user: only root can make a process of another user, or a set-user-ID program")
+	}
+	if s.rung == verify.IsolationGroup {
+		rootInUsersGroup(s)
 	}
 	name := s.start(nil, "sh", "-c", `setpriv --reuid 65534 --regid 65534 --clear-groups sh -c 'trap "" TERM; exec sleep 472010' & wait`)
 	s.some("472010")
@@ -120,6 +158,42 @@ func memberOfAnother(s *session) {
 	s.ends(rep, "cancelled", nil)
 	s.stepped(rep, "stop", "TERM", "KILL")
 	s.none("472010")
+}
+
+// rootInUsersGroup has a server of the user nobody a job that a process of root
+// is in.
+func rootInUsersGroup(s *session) {
+	const nobody = 65534
+	dir := s.t.TempDir()
+	program, become := filepath.Join(dir, "server"), filepath.Join(dir, "become")
+	for _, argv := range [][]string{
+		{"chmod", "755", filepath.Dir(dir)},
+		{"cp", os.Args[0], program}, // where it is not everybody may be able to go
+		{"sh", "-c", `cp "$(command -v setpriv)" "$1"`, "sh", become},
+		{"chmod", "4755", become},
+		{"install", "-d", "-m", "700", "-o", fmt.Sprint(nobody), filepath.Join(dir, "state")},
+	} {
+		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			s.t.Fatalf("%v: %v: %s", argv, err, out)
+		}
+	}
+	user := &session{dial(s.t, s.rung, options{state: filepath.Join(dir, "state"), uid: nobody, program: program}), dir}
+	name := user.start(nil, "sh", "-c", become+` --reuid 0 --regid 0 --clear-groups sh -c 'trap "" TERM; exec sleep 4720101' & wait`)
+	user.some("4720101")
+	rep := user.stop(name, 300)
+	looked := fmt.Sprintf("signal 0 to group %d", rep.PID)
+	if rep.Confirmed || rep.Tree.Empty || !slices.ContainsFunc(rep.Missing, func(m verify.Missing) bool {
+		return m.Looked == looked && strings.HasPrefix(m.Said, "returned EPERM: ") && strings.Contains(m.Said, "(sleep 4720101, ")
+	}) || rep.Remedy == nil || !strings.Contains(*rep.Remedy, "another user") {
+		s.t.Errorf("%s did not return EPERM: %+v", looked, rep)
+	}
+	for _, m := range rep.Tree.Members {
+		if err := syscall.Kill(m.PID, syscall.SIGKILL); err != nil {
+			s.t.Error(err)
+		}
+	}
+	user.ends(user.settled(name), "cancelled", "TERM")
+	user.none("4720101")
 }
 
 func heldOutput(s *session) {
@@ -139,10 +213,11 @@ func heldOutput(s *session) {
 }
 
 func writingLeftover(s *session) {
-	for _, writer := range []string{"while :; do echo x; sleep .05; done", "exec yes"} {
+	for writer, member := range map[string]string{"while :; do echo x; sleep .05; done": "echo x", "exec yes": "yes"} {
 		r := s.sh(map[string]any{"leftovers": "keep"}, "("+writer+") & echo started")
-		if !r.Facts.Exit || r.Facts.Streams || r.Facts.Tree || r.Report.Confirmed || code(r.Report) != 0 {
-			s.t.Errorf("%s: %+v", writer, r)
+		s.kept(r, member)
+		if r.Facts.Streams || r.Report.Streams.State != "held" {
+			s.t.Errorf("%s: %+v, %+v", writer, r.Facts, r.Report.Streams)
 		}
 		if got := s.all(r.Name, "stdout"); !strings.Contains(got, "started\n") {
 			s.t.Errorf("%s: %.100q", writer, got)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -46,6 +47,10 @@ type options struct {
 	raw bool
 	// hold is for Server.Hold; empty is for nothing.
 	hold string
+	// uid is who the server is, and program is what he runs: a copy of this one
+	// that he can read. 0 is who the test is.
+	uid     uint32
+	program string
 }
 
 // in runs a test in each isolation.
@@ -64,6 +69,10 @@ func dial(t testing.TB, rung string, o options) *client {
 	cmd := peer.Command(rung, o.state, roleVariable+"="+strconv.Itoa(o.running))
 	cmd.Env = append(cmd.Env, holdVariable+"="+o.hold)
 	cmd.Stderr = os.Stderr
+	if o.uid != 0 {
+		cmd.Path = o.program
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: o.uid, Gid: o.uid}}
+	}
 	c := &client{peer.Begin(t, cmd, readMessage), t, o.state, rung}
 	if !o.deaf {
 		go c.Read(c.Out)
@@ -220,6 +229,12 @@ func (c *client) run(more map[string]any, argv ...string) serve.RunResult {
 func (c *client) end() (ended serve.Ended) {
 	c.t.Helper()
 	c.In.Close()
+	return c.ends()
+}
+
+// ends wants the server to end.
+func (c *client) ends() (ended serve.Ended) {
+	c.t.Helper()
 	m := c.find("server/ended", func(m *message) bool { return m.Method == "server/ended" })
 	if err := json.Unmarshal(m.Params, &ended); err != nil {
 		c.t.Fatal(err)

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// proofTime is how long, after the longest grace, the server stays for the
-	// proof that its jobs have ended, and proofEach how much longer for each of
-	// them: a thousand keep the machine busy for seconds.
+	// proofTime is how long, after the longest grace and after each proof of the
+	// end of one of its jobs, the server stays for the next. In the worst case that
+	// takes proofEach for each of them: a manager ends them one after another.
 	proofTime = 5 * time.Second
-	proofEach = 10 * time.Millisecond
+	proofEach = 100 * time.Millisecond
 	// farewellTime is how long it stays for a client that does not read.
 	farewellTime = 5 * time.Second
 	// startsTime bounds the wait for starts that are under way.
@@ -30,8 +30,11 @@ func (s *Server) end(why string, written <-chan struct{}) Ended {
 	ours, left, grace := s.mine()
 	ctx, cancel := context.WithTimeout(context.Background(), grace+proofTime+time.Duration(len(ours))*proofEach)
 	defer cancel()
+	first := time.Now().Add(grace + proofTime)
+	stuck := time.AfterFunc(grace+proofTime, cancel)
+	defer stuck.Stop()
 	e := Ended{Why: why, Left: left}
-	e.Stopped, e.Unconfirmed = s.stopAll(ctx, ours, nil)
+	e.Stopped, e.Unconfirmed = s.stopAll(ctx, ours, nil, func() { stuck.Reset(max(proofTime, time.Until(first))) })
 	e.Confirmed = len(e.Unconfirmed) == 0
 	s.conclude(e)
 	s.w.close()

@@ -91,24 +91,28 @@ func TestHostileLines(t *testing.T) {
 }
 
 // rss is the resident memory of a process, in bytes.
-func rss(t testing.TB, pid int) int {
+func rss(t testing.TB, pid int) int { return memory(t, strconv.Itoa(pid), "VmRSS") }
+
+// memory is one of the sizes of a process (proc_pid_status(5)), in bytes.
+func memory(t testing.TB, pid, which string) int {
 	t.Helper()
-	return statusOf(t, pid, "VmRSS:")
+	b, err := os.ReadFile("/proc/" + pid + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := sizeIn(b, which)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
-// statusOf is a size in a process's status, in bytes (proc_pid_status(5)).
-func statusOf(t testing.TB, pid int, field string) int {
-	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(b), field)
-	n, err := strconv.Atoi(strings.Fields(rest)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n << 10
+// sizeIn is one of the sizes in a process's status.
+func sizeIn(status []byte, which string) (int, error) {
+	_, rest, _ := strings.Cut(string(status), which+":")
+	line, _, _ := strings.Cut(rest, " kB")
+	n, err := strconv.Atoi(strings.TrimSpace(line))
+	return n << 10, err
 }
 
 func TestLongLinesAreSkipped(t *testing.T) {
@@ -230,7 +234,7 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 	}
 	most, same := 0, 0
 	eventually(func() bool { // until it takes no more
-		now := statusOf(t, c.Cmd.Process.Pid, "VmHWM:")
+		now := memory(t, strconv.Itoa(c.Cmd.Process.Pid), "VmHWM")
 		if same++; now != most {
 			most, same = now, 0
 		}
@@ -241,7 +245,7 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 			t.Fatalf("an answer of %d bytes", n)
 		}
 	}
-	if most = statusOf(t, c.Cmd.Process.Pid, "VmHWM:"); most > 150<<20 {
+	if most = memory(t, strconv.Itoa(c.Cmd.Process.Pid), "VmHWM"); most > 150<<20 {
 		t.Errorf("the server had %d MiB", most>>20)
 	} else {
 		t.Logf("the server had %d MiB", most>>20)

@@ -36,7 +36,7 @@ func (c *call) stopOwner() func() {
 			c.fail(err)
 			return
 		}
-		r.Stopped, r.Unconfirmed = c.s.stopAll(c.ctx, names, grace)
+		r.Stopped, r.Unconfirmed = c.s.stopAll(c.ctx, names, grace, func() {})
 		r.Unconfirmed = append(r.Unconfirmed, bad...)
 		r.Confirmed = len(r.Unconfirmed) == 0
 		c.answer(nil, r)
@@ -90,15 +90,18 @@ func (s *Server) owned(ctx context.Context, owner string) (names []string, bad [
 	return names, bad, nil
 }
 
-// stopAll ends jobs, all at once. What cannot be proven is said of each.
-func (s *Server) stopAll(ctx context.Context, names []string, grace *time.Duration) (stopped []string, unconfirmed []Unconfirmed) {
+// stopAll ends jobs, all at once, and calls proven for each whose end is. What
+// cannot be proven is said of each.
+func (s *Server) stopAll(ctx context.Context, names []string, grace *time.Duration, proven func()) (stopped []string, unconfirmed []Unconfirmed) {
 	results := make([]Unconfirmed, len(names))
 	confirmed := make([]bool, len(names))
 	var all sync.WaitGroup
 	for i, name := range names {
 		all.Go(func() {
 			rep, _, err := s.stop(ctx, name, grace)
-			confirmed[i] = rep.Confirmed
+			if confirmed[i] = rep.Confirmed; rep.Confirmed {
+				proven()
+			}
 			if results[i].Name = name; rep.Schema != "" {
 				results[i].Report = &rep
 			}
