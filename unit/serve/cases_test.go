@@ -59,6 +59,8 @@ func TestCases(t *testing.T) {
 		27: {"codes pass through", codesPass},
 		28: {"a death by a signal is no code", signalsAreNoCodes},
 		29: {"the job decides what a signal means", jobDecides},
+		30: {"no code is lost of many", manyCodes},
+		44: {"what is too big to be executed is refused", tooBig},
 	}
 	in(t, func(t *testing.T, rung string) {
 		for n, c := range cases {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -45,26 +46,24 @@ func TestServerIsKilled(t *testing.T) {
 				t.Fatalf("round %d of seed %d", round, seed)
 			}
 		}
+		// Any of them may have met a busy machine; most of them have not.
+		slices.Sort(all.Gone)
+		if most := all.Gone[len(all.Gone)/2]; most > time.Second {
+			t.Errorf("half of the sessions' jobs took more than %v to end", most)
+		}
 	})
 }
 
-// tally is what became of the jobs of all killed sessions. It is printed, and
-// not judged: how many jobs had come to what at a random moment is chance.
+// tally is what became of the jobs of all killed sessions. But for Gone it is
+// printed, and not judged: how many jobs had come to what at a random moment is
+// chance.
 type tally struct {
-	// Sessions were killed, after which the jobs that end with them were gone
-	// within Gone at most; Late is how many took more than a second.
-	Sessions, Late int
-	Gone           time.Duration
+	// Gone is how long it took after each session until the jobs that end with
+	// it were gone.
+	Gone []time.Duration
 	// Detached jobs ended with their own code; of the others Exited have an exit
 	// on record, Lost none, and of NotStarted nothing ran.
 	Detached, Exited, Lost, NotStarted int
-}
-
-func (a *tally) gone(took time.Duration) {
-	a.Sessions, a.Gone = a.Sessions+1, max(a.Gone, took)
-	if took > time.Second {
-		a.Late++
-	}
 }
 
 func (a *tally) ended(rep unit.Report) {
@@ -131,12 +130,12 @@ func killOne(t *testing.T, rung string, rnd *rand.Rand, round int, all *tally) {
 		promoted[r.Name] = promoted[r.Name] || r.Report.Lifetime == "detached"
 	}
 	for processes("sleep", mark) > 0 {
-		if time.Since(killed) > 10*time.Second {
+		if time.Since(killed) > patience {
 			t.Fatalf("%d of the session's jobs are left", processes("sleep", mark))
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	all.gone(time.Since(killed))
+	all.Gone = append(all.Gone, time.Since(killed))
 	next := dial(t, rung, options{state: state})
 	if err := os.WriteFile(gate, nil, 0o644); err != nil {
 		t.Fatal(err)
