@@ -3,7 +3,10 @@ package dbusclient
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"testing"
+
+	"github.com/unitward/unitward/unit"
 )
 
 // A few units are followed one by one; for many the bus is asked once.
@@ -50,5 +53,47 @@ func TestManyUnitsAreFollowedTogether(t *testing.T) {
 	}
 	if n := bytes.Count(got, []byte("RemoveMatch")); n != 2*manyUnits+2 {
 		t.Errorf("%d rules were dropped", n)
+	}
+}
+
+// What the system's manager watches for one connection is bounded, and what is let
+// go of makes room. A user's own manager has a bus that allows for more.
+func TestSystemManagerIsNotOverburdened(t *testing.T) {
+	for _, x := range []struct {
+		manager            unit.Manager
+		held, stops, knows int
+	}{{unit.ManagerSystem, mostHeld, mostStops, manyHeld}, {unit.ManagerUser, 2 * mostHeld, 2 * mostHeld, 2 * mostHeld}} {
+		p, err := connect(t, consents)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go io.Copy(io.Discard, p.conn)
+		c := &Client{manager: x.manager, pump: newPump(), link: &link{wire: p.wire, addr: busAt("/b")}}
+		fill := func() (units []*Unit, held, stops, knows int) {
+			for i := range 2 * mostHeld {
+				u := c.unit(fmt.Sprintf("u%03d.service", i))
+				units = append(units, u)
+				if c.References() {
+					knows++
+				}
+				if _, ref := c.claim(u); ref {
+					held++
+				}
+				if u.MayStop() && u.MayStop() {
+					stops++
+				}
+			}
+			return units, held, stops, knows
+		}
+		for range 2 {
+			units, held, stops, knows := fill()
+			if held != x.held || stops != x.stops || knows != x.knows {
+				t.Errorf("%s: %d are held, %d stopped, and %d times there was room; want %+v", x.manager, held, stops, knows, x)
+			}
+			for _, u := range units {
+				u.Close()
+				u.Close()
+			}
+		}
 	}
 }
