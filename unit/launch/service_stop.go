@@ -3,12 +3,15 @@ package launch
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/verify"
 )
 
 // terminate: StopUnit also wakes what is stopped, and starts the manager's own
@@ -68,10 +71,16 @@ func (j *Job) stopOwn(ctx context.Context, grace time.Duration, by string) (rep 
 	return rep, false, nil
 }
 
-// ended is true once the main process is seen to have ended.
-func (u *service) ended() bool {
+// over is true for a service of which a look has seen nothing any more, but for
+// who is just writing down how it ended.
+func (u *service) over(lk look) bool {
 	id := u.j.rec.Identity
-	return id.PID != 0 && Ended(unit.Process{PID: id.PID, StartTime: id.StartTime})
+	if id.PID == 0 || !Ended(unit.Process{PID: id.PID, StartTime: id.StartTime}) {
+		return false
+	}
+	recorder := u.j.l.cfg.Self + " " + RecordVerb + " "
+	left := lk.v.Tree.Members
+	return lk.v.Tree.Empty || len(left) > 0 && !slices.ContainsFunc(left, func(m verify.Member) bool { return !strings.HasPrefix(m.Command, recorder) })
 }
 
 // busy is true for a manager that was heard of a short time ago.

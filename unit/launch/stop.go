@@ -245,7 +245,7 @@ func (j *Job) kill(ctx context.Context) (unit.Report, error) {
 		switch {
 		case lk.v.Confirmed:
 			return j.settle(ctx, lk)
-		case ok && lk.v.Tree.Empty && u.ended():
+		case ok && u.over(lk):
 			return j.proof(ctx) // there is nothing to kill, and the manager has not said so yet
 		}
 	}
@@ -268,7 +268,7 @@ func (j *Job) proof(ctx context.Context) (unit.Report, error) {
 			return rep, err
 		}
 		u, ok := j.held.(*service)
-		if !ok || !j.last.v.Tree.Empty || !u.busy() || now().Sub(began) > wordWait {
+		if !ok || !u.over(j.last) || !u.busy() || now().Sub(began) > wordWait {
 			return rep, nil // the bound is not an error: the report says what is left
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/unitward/unitward/tests/peer"
 	"github.com/unitward/unitward/unit/serve"
@@ -169,7 +170,11 @@ func muchOutput(s *session) {
 		job, _ := json.Marshal(reader.job(map[string]any{"name": name, "output": output}, "sh", "-c",
 			s.script(fmt.Sprintf("head -c %d /dev/zero; touch $T/%s; exec sleep 472024", size, name))))
 		reader.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"job.start","params":%s}`, job))
-		s.appears(name)
+		for began := time.Now(); !s.exists(name); time.Sleep(10 * time.Millisecond) { // it is a lot to write
+			if time.Since(began) > mostEnd {
+				s.t.Fatalf("%s: it is not written", name)
+			}
+		}
 		// The server, and whoever of it stays with the job.
 		stay := 0
 		for _, pid := range peer.Programs() {
