@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/unitward/unitward/unit/launch"
 )
 
 // systemdRun has the options of systemd-run 262, which TestSystemdRunOptions holds
@@ -101,9 +104,22 @@ func TestDifferencesAreExplained(t *testing.T) {
 
 // The manual names each option that does not go with a property.
 func TestRefusedPairsAreListed(t *testing.T) {
-	_, pages := tree(t)
+	root, pages := tree(t)
+	run, _, err := root.Find([]string{"run"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, text, _ := strings.Cut(string(pages["unitward-systemd-run.7"]), "\n.Ss left-out\n")
-	for option, name := range assigns {
+	pairs := map[string]string{}
+	run.Flags().VisitAll(func(f *pflag.Flag) {
+		if name := launch.Assigned(fieldOf(f.Name)); name != "" {
+			pairs[f.Name] = name
+		}
+	})
+	if len(pairs) == 0 {
+		t.Fatal("there is no such pair")
+	}
+	for option, name := range pairs {
 		if !strings.Contains(text, "\n.Fl -"+option+"\nand "+name+"=") {
 			t.Errorf("--%s and %s= cannot be used together, and the manual does not say so", option, name)
 		}

@@ -191,9 +191,9 @@ func Choose(asked []string, named bool, parent string) ([]string, error) {
 	return rungs, nil
 }
 
-// assigned is the property that a part of a job sets, and that could be set as a
+// Assigned is the property that a part of a job sets, and that could be set as a
 // property too; empty for any other.
-func assigned(field string) string {
+func Assigned(field string) string {
 	switch field {
 	case "memory_max":
 		return "MemoryMax"
@@ -227,7 +227,7 @@ func CheckAssigned(properties, given []string) error {
 	for _, p := range properties {
 		name, _, _ := strings.Cut(p, "=")
 		for _, field := range given {
-			if name == assigned(field) {
+			if name == Assigned(field) {
 				return &FieldError{Field: field, Other: "property", OtherValue: Quote(p), Problem: "both set the property"}
 			}
 		}
