@@ -2,12 +2,18 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/unitward/unitward/verify"
 )
@@ -36,6 +42,12 @@ func TestBytes(t *testing.T) {
 		for i := 0; len(many)*(100<<10+9) < 19<<20/10; i++ {
 			many = append(many, strings.Repeat(string(rune('a'+i%26)), 100<<10))
 		}
+		// A quarter of the stack is for arguments (execve(2)), of the test's own, too.
+		var stack unix.Rlimit
+		if err := unix.Getrlimit(unix.RLIMIT_STACK, &stack); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Setrlimit(unix.RLIMIT_STACK, &stack) })
 		for _, c := range []struct {
 			name string
 			args []string
@@ -48,7 +60,13 @@ func TestBytes(t *testing.T) {
 			{"name", []string{"x"}, []string{"BASH_FUNC_x%%=() { echo " + secret + "\n}", "A.B-C=" + secret, "ä=" + secret, "1=" + secret}},
 			{"120 KiB", []string{big}, []string{"A=" + secret + big}},
 			{"1.9 MiB", many, []string{"A=" + secret}},
+			{"2 MiB", slices.Repeat([]string{strings.Repeat("x", 64<<10-1)}, 32), []string{"A=" + secret}},
 		} {
+			if c.name == "2 MiB" {
+				if err := unix.Setrlimit(unix.RLIMIT_STACK, &unix.Rlimit{Cur: 16 << 20, Max: stack.Max}); err != nil {
+					t.Fatal(err)
+				}
+			}
 			for _, verb := range []string{"run", "start"} {
 				t.Run(c.name+"/"+verb, func(t *testing.T) {
 					w := w.again(t)
@@ -115,6 +133,51 @@ func TestBytes(t *testing.T) {
 						return nil
 					})
 				})
+			}
+		}
+	})
+}
+
+// Case 44: more arguments than the command can be given, though unitward could, are
+// an error that says so, and nothing is run.
+func TestArgumentsTooLong(t *testing.T) {
+	in(t, all, func(t *testing.T, w *ward) {
+		// The kernel counts the path of what is executed, too.
+		dir := t.TempDir()
+		mark := filepath.Join(dir, "mark")
+		for range 12 {
+			dir = filepath.Join(dir, strings.Repeat("d", 200))
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "marks"), []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		w.env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+		for _, verb := range []string{"run", "start"} {
+			with := func(bytes int) *exec.Cmd {
+				args := []string{verb, "--", "marks"}
+				for ; bytes > 64<<10; bytes -= 64 << 10 {
+					args = append(args, strings.Repeat("x", 64<<10-1))
+				}
+				return w.cmd(append(args, strings.Repeat("x", bytes))...)
+			}
+			// The most that unitward itself can be given.
+			most := sort.Search(8<<20, func(bytes int) bool {
+				c := with(bytes)
+				c.Args[slices.Index(c.Args, verb)] = strings.Repeat("x", len(verb)) // no such verb
+				return errors.Is(c.Run(), syscall.E2BIG)
+			}) - 1
+			a := w.finish(with(most))
+			if a.code != 126 || !strings.Contains(a.err, "argument list too long") {
+				t.Errorf("with %d bytes want status 126, and why, of %s", most, a)
+			}
+			if isThere(mark) {
+				t.Error("it was run")
+			}
+			if left := w.want(0, "--json", "list", "--all").out; left != "[]\n" {
+				t.Errorf("records are left: %s", left)
 			}
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -106,6 +107,7 @@ func scripts(t *testing.T, dir string, w *ward) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":  cmdExits,
+			"within": cmdWithin,
 			"json":   cmdJSON,
 			"none":   cmdNone,
 			"some":   cmdSome,
@@ -144,6 +146,21 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("%s exited with %d, want %d", strings.Join(args[1:], " "), got, want)
+	}
+}
+
+// cmdWithin is exits for a program that a case wants to end in some time: within
+// DURATION STATUS PROGRAM...
+func cmdWithin(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: within DURATION STATUS PROGRAM [ARGUMENT...]")
+	}
+	most, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	start := time.Now()
+	cmdExits(ts, false, args[1:])
+	if took := time.Since(start); took > most {
+		ts.Fatalf("%s took %v, at most %v were allowed", strings.Join(args[2:], " "), took, most)
 	}
 }
 
@@ -211,10 +228,17 @@ func cmdNone(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdSome waits for a process with the given command line.
+// cmdSome waits for a process with the given command line, in a state where one is
+// named: some [STATE] PROGRAM..., where STATE is a letter of proc_pid_stat(5).
 func cmdSome(ts *testscript.TestScript, neg bool, args []string) {
-	if !eventually(func() bool { return len(processes(args)) > 0 }) {
-		ts.Fatalf("%s does not run", strings.Join(args, " "))
+	state := ""
+	if len(args) > 1 && len(args[0]) == 1 {
+		state, args = args[0], args[1:]
+	}
+	if !eventually(func() bool {
+		return slices.ContainsFunc(processes(args), func(pid int) bool { return state == "" || stateOf(pid) == state })
+	}) {
+		ts.Fatalf("%s does not run, or is not in state %q", strings.Join(args, " "), state)
 	}
 }
 

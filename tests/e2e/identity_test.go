@@ -63,8 +63,9 @@ func rootInUsersJob(t *testing.T, root *ward) {
 		// Nobody but root can end it, and that is said.
 		alive(t, "sleep", "1011")
 		r.has("confirmed=false", "tree.empty=false", "tree.members.0.command=sleep 1011")
-		if !strings.Contains(r.raw, "refused it") {
-			t.Errorf("it is not said that a process refuses: %s", r.raw)
+		foreign := fmt.Sprintf(`"looked":"signal 0 to group %s","said":"returned EPERM`, r.get("pid"))
+		if !strings.Contains(r.raw, "refused it") || !strings.Contains(r.get("missing"), foreign) {
+			t.Errorf("it is not said that a process refuses, by %s: %s", foreign, r.raw)
 		}
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -282,6 +283,51 @@ func TestNameTaken(t *testing.T) {
 			w.report("verify", name).has("confirmed=true", "exit.signal=KILL", "tree.empty=true")
 		})
 	}
+}
+
+// Case 37: a scope that took the name of one whose keepers were killed with it is not
+// the job, also where it stands at the same place.
+func TestScopeNameTaken(t *testing.T) {
+	in(t, []string{verify.IsolationScope}, func(t *testing.T, w *ward) {
+		w.want(0, "start", "-u", "taken-scope", "--", "sleep", "1390")
+		rec := w.recordOf("taken-scope")
+		for _, pid := range append(w.staying(rec), rec.Identity.PID) {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
+				t.Fatal(err)
+			}
+		}
+		gone(t, patience, "sleep", "1390")
+		scope := rec.Identity.Unit
+		if left := ""; !eventually(func() bool { left = loadedUnits(scope); return left == "" }) {
+			t.Fatalf("still loaded: %s", left)
+		}
+		slice := filepath.Base(filepath.Dir(rec.Identity.Cgroup))
+		other := []string{sleepPath(t), "1391"}
+		cmd := exec.Command("systemd-run", append([]string{manager(), "-q", "--scope", "--unit", scope, "--slice", slice}, other...)...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+		pid := alive(t, other...)
+		place := strings.TrimSpace(shell(t, "systemctl", manager(), "show", "-p", "ControlGroup", "--value", scope))
+		if place != rec.Identity.Cgroup {
+			t.Errorf("it is in %s, the job was in %s", place, rec.Identity.Cgroup)
+		}
+
+		r := w.unconfirmed("taken-scope")
+		if !strings.Contains(r.raw, "another cgroup stands at") && !strings.Contains(r.raw, "InvocationID is") || strings.Contains(r.get("tree.members"), fmt.Sprintf(`"pid":%d,`, pid)) {
+			t.Errorf("it is not said that the scope is another: %s", r.raw)
+		}
+		for _, verb := range [][]string{{"stop", "--grace", "0s"}, {"kill", "-s", "KILL", "--who", "all"}, {"pause"}, {"wait", "--timeout", "5s"}} {
+			if a := w.do(append(verb, "taken-scope")...); a.code == 0 || a.code == 124 {
+				t.Errorf("want a refusal of %s", a)
+			}
+		}
+		w.do("reap", "--orphans")
+		if got, state := processes(other), stateOf(pid); !slices.Equal(got, []int{pid}) || state != "S" {
+			t.Errorf("the other scope's process is %v in state %s, was %d", got, state, pid)
+		}
+	})
 }
 
 // sleepPath is what systemd-run makes of a plain "sleep".

@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -34,14 +36,17 @@ func (w *ward) recordOf(name string) *unit.Record {
 }
 
 // Case 21: the parent of a job's main process is its reaper. One of lifetime
-// call ends with it; of another its keeper takes over, and the code is known.
+// call ends with it; of another its keeper, or who tends a service whose output is
+// captured, takes over, and the code is known.
 func TestKillsReaper(t *testing.T) {
-	in(t, kept, func(t *testing.T, w *ward) {
-		f := w.run("--", "sh", "-c", "setsid sleep 1062 & kill -9 $PPID; sleep 5; exit 3")
-		f.wantStatus(137)
-		readReport(t, f.report).has("reason=signaled", "exit.signal=KILL", "confirmed=true", "tree.empty=true")
-		gone(t, 0, "sleep", "1062")
-		w.want(0, "start", "-u", "orphan", "--leftovers", "wait", "--", "sh", "-c", "kill -9 $PPID; sleep .2; exit 3")
+	in(t, all, func(t *testing.T, w *ward) {
+		if w.isolation != verify.IsolationService { // whose parent is the manager: TestKillsParent
+			f := w.run("--", "sh", "-c", "setsid sleep 1062 & kill -9 $PPID; sleep 5; exit 3")
+			f.wantStatus(137)
+			readReport(t, f.report).has("reason=signaled", "exit.signal=KILL", "confirmed=true", "tree.empty=true")
+			gone(t, 0, "sleep", "1062")
+		}
+		w.want(0, "start", "-u", "orphan", "--output", "capture", "--leftovers", "wait", "--", "sh", "-c", "kill -9 $PPID; sleep .2; exit 3")
 		w.want(3, "wait", "--timeout", "15s", "orphan")
 		w.report("status", "orphan").has("state=settled", "exit.code=3", "confirmed=true", "tree.empty=true")
 	})
@@ -315,22 +320,41 @@ func TestKeptNames(t *testing.T) {
 
 // Case 34: a limit that does not hold here is told of, or nothing runs.
 func TestKeptLimits(t *testing.T) {
-	in(t, []string{verify.IsolationCgroup, verify.IsolationGroup}, func(t *testing.T, w *ward) {
+	in(t, all, func(t *testing.T, w *ward) {
 		dir := t.TempDir()
-		report, mark := filepath.Join(dir, "report"), filepath.Join(dir, "mark")
+		report := filepath.Join(dir, "report")
 		w.want(0, "run", "--report", report, "--memory-max", "300M", "--tasks-max", "77", "--", "true")
 		r := readReport(t, report)
 		r.has("limits.len=2", "limits.0.name=MemoryMax", "limits.0.asked=300M")
-		a := w.do("run", "--require-limits", "--memory-max", "300M", "--", "touch", mark)
-		_, err := os.Stat(mark)
-		if held := r.get("limits.0.applied") == "true"; held != (a.code == 0) || held != (err == nil) || !held && a.code != 125 {
-			t.Errorf("applied is %v: %s (%v)", held, a, err)
-		}
 		if w.isolation == verify.IsolationGroup {
 			r.has("limits.0.applied=false", "limits.1.applied=false", "limits.0.found=a process group holds no limits")
 		}
-		if len(jobCgroups("unitward-touch")) > 0 {
-			t.Errorf("left are %q", jobCgroups("unitward-touch"))
+		for _, verb := range []string{"run", "start"} {
+			mark := filepath.Join(dir, verb)
+			a := w.do(verb, "-u", "limited-"+verb, "--require-limits", "--memory-max", "300M", "--", "touch", mark)
+			if r.get("limits.0.applied") == "true" {
+				if a.code != 0 {
+					t.Errorf("the limit holds: %s", a)
+				}
+				exists(t, mark)
+				continue
+			}
+			if a.code != 125 || isThere(mark) {
+				t.Errorf("want status 125, and nothing run, of %s (%v)", a, isThere(mark))
+			}
+			if left := w.do("list", "--all"); strings.Contains(left.out, "limited-"+verb) {
+				t.Errorf("a record is left: %s", left)
+			}
+		}
+		var left string
+		if !eventually(func() bool {
+			left = strings.Join(jobCgroups("limited-"), " ")
+			if inRig() {
+				left += loadedUnits("limited-*")
+			}
+			return left == ""
+		}) {
+			t.Errorf("left are %s", left)
 		}
 	})
 }
@@ -357,22 +381,70 @@ func TestForeignCgroupStays(t *testing.T) {
 	})
 }
 
-// Case 48: in a container whose first process reaps nobody, no zombie is ours.
+// Case 48: in a container whose first process reaps nobody, no zombie is ours but
+// the keepers of started jobs, which nobody else could reap: doctor says so.
 func TestContainerWithoutInit(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("user: only root can make a pid namespace here")
-	}
-	in(t, []string{verify.IsolationGroup}, func(t *testing.T, w *ward) {
-		script := fmt.Sprintf(`for i in 1 2 3; do
-	%[1]s --state-dir %[2]s run --isolation group -- sh -c '(setsid sh -c "sleep .05" &) ; (setsid sleep 1068 &); exit 3'
+	in(t, []string{verify.IsolationCgroup, verify.IsolationGroup}, func(t *testing.T, w *ward) {
+		line := func(args ...string) string { return strings.Join(w.cmd(args...).Args, " ") }
+		out := withoutInit(t, `
+zombies() { grep -l '^State:.Z' /proc/[0-9]*/status; }
+(sleep .05 &) # nobody reaps it
+until [ "$(zombies | wc -l)" = 1 ]; do sleep .01; done
+one=$(zombies)
+for i in 1 2 3; do
+	`+line("run", "--")+` sh -c '(setsid sh -c "sleep .05" &) ; (setsid sleep 1068 &); exit 3'
 	echo status $?
 done
-grep -l '^State:.Z' /proc/[0-9]*/status`, program(t), w.state)
-		// The first process is a sleep: it waits for nobody.
-		out, err := exec.Command("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c",
-			"sleep .1; ("+script+") & main=$!; wait $main; exit 0").CombinedOutput()
-		if err != nil || string(out) != strings.Repeat("status 3\n", 3) {
-			t.Errorf("%v: %s", err, out)
+[ "$(zombies)" = "$one" ] || grep . $(zombies)
+`+line("start", "-q", "-u", "ends", "--")+` sh -c '(setsid sh -c "sleep .05" &) ; (setsid sleep 1068 &); exit 3'
+`+line("wait", "-q", "ends")+`
+echo status $?
+`+line("start", "-q", "-u", "stopped", "--")+` sleep 1068
+`+line("stop", "-q", "stopped")+`
+echo status $?
+until [ "$(zombies | wc -l)" -ge 3 ]; do sleep .01; done
+for file in $(zombies); do
+	[ $file = $one ] || sed -n 's/^Pid:.//p' $file
+done | sort -n
+`+line("doctor")+` | sed -n 's/^note: .* PID 1, \([a-z]*\), .*zombie.*/doctor \1/p'
+`)
+		keepers := []int{w.recordOf("ends").Keeper.PID, w.recordOf("stopped").Keeper.PID}
+		want := fmt.Sprintf("%sstatus 0\n%d\n%d\ndoctor cat\n", strings.Repeat("status 3\n", 4), min(keepers[0], keepers[1]), max(keepers[0], keepers[1]))
+		if out != want {
+			t.Errorf("it said %q, want %q", out, want)
 		}
 	})
+}
+
+// withoutInit runs a shell script in a pid namespace whose first process waits for
+// no child, and returns what the script printed.
+func withoutInit(t *testing.T, script string) string {
+	t.Helper()
+	options := []string{"--pid", "--fork", "--mount-proc", "--kill-child"}
+	if os.Geteuid() != 0 {
+		options = append(options, "--user", "--map-root-user")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "unshare", append(options, "sh", "-c", `{ sh -c "$0"; echo end; } 2>&1 & exec cat`, script)...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	for lines := bufio.NewScanner(out); lines.Scan() && lines.Text() != "end"; {
+		said.WriteString(lines.Text() + "\n")
+	}
+	in.Close() // the first process ends, and all with it
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, &said)
+	}
+	return said.String()
 }

@@ -2,11 +2,15 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
+	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/unitward/unitward/verify"
 )
@@ -76,6 +80,40 @@ func TestMainLeavesUnit(t *testing.T) {
 	})
 }
 
+// Case 11: the call returns with the exit though what is kept holds its standard
+// output, a pipe that is read to its end.
+func TestKeptHoldsPipe(t *testing.T) {
+	in(t, all, func(t *testing.T, w *ward) {
+		r, wr, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		cmd := w.cmd("run", "-u", "holds-pipe", "-q", "--leftovers", "keep", "--", "sh", "-c", "sleep 1126 & until grep -q sleep /proc/$!/comm; do :; done; echo done; exit 5")
+		cmd.Stdout = wr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		wr.Close()
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			cmd.Process.Kill()
+			t.Fatal("the call hangs on the pipe")
+		}
+		if code := cmd.ProcessState.ExitCode(); code != 5 {
+			t.Errorf("status %d, want 5", code)
+		}
+		w.report("status", "holds-pipe").has("state=ended", "exit.code=5", "confirmed=false", "streams.state=held", "tree.members.len=1", "tree.members.0.command=sleep 1126")
+		w.want(0, "stop", "holds-pipe")
+		if said, err := io.ReadAll(r); err != nil || string(said) != "done\n" {
+			t.Errorf("it said %q, %v", said, err)
+		}
+	})
+}
+
 // What ends run while it waits for what its main process has left is sent to that.
 func TestSignalToLeftovers(t *testing.T) {
 	in(t, all, func(t *testing.T, w *ward) {
@@ -124,5 +162,62 @@ func TestReapWeak(t *testing.T) {
 			t.Errorf("it stays: %s", a)
 		}
 		w.want(0, "start", "-u", "weak", "--", "true")
+	})
+}
+
+// Case 40: once the keepers are killed, a process that has left the group and whose
+// environment cannot be read may be the job's: it is named, and nothing is
+// confirmed before it has ended. Root can read it, and finds it by its mark.
+func TestWeakUnreadable(t *testing.T) {
+	in(t, []string{verify.IsolationGroup}, func(t *testing.T, w *ward) {
+		dir := t.TempDir()
+		hidden, number := filepath.Join(dir, "hidden"), filepath.Join(dir, "pid")
+		shell(t, "cp", sleepPath(t), hidden)
+		if err := os.Chmod(hidden, 0o111); err != nil { // who may not read the program may not look into the process
+			t.Fatal(err)
+		}
+		w.want(0, "start", "-u", "hides", "--output", "null", "--leftovers", "wait", "--", "sh", "-c", "setsid "+hidden+" 1165 & echo $! >"+number+"; exit 4")
+		w.want(4, "wait", "--for", "exit", "--timeout", "15s", "hides")
+		var pid int
+		if b, err := os.ReadFile(number); err != nil {
+			t.Fatal(err)
+		} else if _, err := fmt.Sscan(string(b), &pid); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { syscall.Kill(pid, syscall.SIGKILL) })
+		if !eventually(func() bool { b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); return string(b) == "hidden\n" }) {
+			t.Fatal("it does not run")
+		}
+		if _, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); (err == nil) != (os.Geteuid() == 0) {
+			t.Fatalf("of user %d the environment: %v", os.Geteuid(), err)
+		}
+		for _, keeper := range w.staying(w.recordOf("hides")) {
+			if err := syscall.Kill(keeper, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
+		said := fmt.Sprintf(`"looked":"marker scan","said":"could not read: %d (`, pid)
+		if os.Geteuid() == 0 {
+			said = fmt.Sprintf(`"looked":"marker scan","said":"found: %d (`, pid)
+		}
+		var a answer
+		if !eventually(func() bool {
+			a = w.do("--json", "verify", "--accept-weak", "hides")
+			return strings.Contains(a.out, said)
+		}) {
+			t.Errorf("want %s in %s", said, a)
+		}
+		r := parseReport(t, a.out)
+		r.has("confirmed=false", "exit.code=4", "tree.empty=false")
+		if a.code != 123 || !strings.Contains(r.get("remedy"), fmt.Sprintf("process %d ", pid)) {
+			t.Errorf("want status 123 and a remedy that names %d of %s", pid, a)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if !eventually(func() bool { a = w.do("--json", "verify", "--accept-weak", "hides"); return a.code == 0 }) {
+			t.Fatalf("want status 0 of %s", a)
+		}
+		parseReport(t, a.out).has("confirmed=true", "grade=weak", "exit.code=4", "tree.empty=true")
 	})
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -136,6 +137,35 @@ func TestDisturbedManagerKilled(t *testing.T) {
 	// Nothing to stop, and nothing confirmed by trying.
 	w.do("stop", "--grace", "0s", "orphan")
 	w.unconfirmed("orphan").has("state=unknown")
+}
+
+// Case 21: the parent of a user's job is the user's manager, which the job kills.
+// No exit is made up, and a job that is not that manager's goes on.
+func TestDisturbedManagerKilledByJob(t *testing.T) {
+	needRootToKillManager(t)
+	w := asTester(t, testerDir(t))
+	t.Cleanup(func() { userManagerUp(t) })
+	other := *w
+	other.isolation = verify.IsolationGroup
+	other.want(0, "start", "-u", "bystander", "--", "sleep", "1042")
+	bystander := alive(t, "sleep", "1042")
+	report := filepath.Join(filepath.Dir(w.state), "report")
+	job := []string{"sh", "-c", "kill -9 $PPID; sleep 5; exit 3"}
+	f := w.begin(w.cmd(append([]string{"run", "--report", report, "--"}, job...)...))
+	switch status := f.status(); status {
+	case 3:
+		readReport(t, report).has("exit.code=3", "confirmed=true", "tree.empty=true")
+	case 123:
+		readReport(t, report).has("exit.known=false", "confirmed=false", "state=unknown", "missing.0.what=exit evidence")
+	default:
+		t.Errorf("status %d: %s", status, f.said())
+	}
+	gone(t, patience, job...)
+	if pid := alive(t, "sleep", "1042"); pid != bystander {
+		t.Errorf("the bystander is %d, was %d", pid, bystander)
+	}
+	other.report("status", "bystander").has("state=running")
+	other.want(0, "stop", "bystander")
 }
 
 // unconfirmed wants a verdict of 123 and returns its report.
@@ -333,6 +363,51 @@ func TestFindsManager(t *testing.T) {
 			w.report("status", "found").has("manager="+strings.TrimPrefix(manager(), "--"), "confirmed=true")
 		})
 	}
+}
+
+// Case 47: who has no manager, whatever XDG_RUNTIME_DIR says, gets the next rung that
+// works, and the reason; who comes by su gets his own manager.
+func TestLadderWithoutManager(t *testing.T) {
+	needRig(t)
+	if os.Geteuid() != 0 {
+		t.Skip("user: only root can be another user")
+	}
+	const nobody = 64711
+	for _, runtime := range []string{"", "/run/user/1000", "/run/user/0", "/run"} {
+		t.Run("XDG_RUNTIME_DIR="+runtime, func(t *testing.T) {
+			dir, err := os.MkdirTemp("/var/tmp", "e2e")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { os.RemoveAll(dir) })
+			if err := os.Chown(dir, nobody, nobody); err != nil {
+				t.Fatal(err)
+			}
+			w := newWard(t)
+			w.state = filepath.Join(dir, "state")
+			w.before = []string{"setpriv", "--reuid", fmt.Sprint(nobody), "--regid", fmt.Sprint(nobody), "--clear-groups", "env", "-i", "HOME=" + dir, "PATH=" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" + runtime}
+			report := filepath.Join(dir, "report")
+			w.want(7, "run", "--report", report, "--", "sh", "-c", "exit 7")
+			r := readReport(t, report)
+			r.has("confirmed=true", "exit.code=7", "refused.0.what=service")
+			if got := r.get("isolation"); got != verify.IsolationGroup && got != verify.IsolationCgroup {
+				t.Errorf("the isolation is %s", got)
+			}
+			if why := r.get("refused.0.why"); !strings.Contains(why, "user manager") {
+				t.Errorf("the reason is %q", why)
+			}
+		})
+	}
+	t.Run("su", func(t *testing.T) {
+		dir := testerDir(t)
+		report := filepath.Join(dir, "report")
+		out, err := exec.Command("su", "-", "tester", "-c", fmt.Sprintf("%s --state-dir %s/state run --report %s -- sh -c 'exit 7'", program(t), dir, report)).CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 7 {
+			t.Fatalf("want status 7, not %v: %s", err, out)
+		}
+		readReport(t, report).has("isolation=service", "manager=user", "confirmed=true", "exit.code=7", "refused.len=0")
+	})
 }
 
 // privateBus is a message bus that systemd did not start.

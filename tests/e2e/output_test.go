@@ -72,19 +72,7 @@ func TestOutputGoesOn(t *testing.T) {
 			t.Fatal("it says nothing")
 		}
 		rec := w.recordOf("talks")
-		stays := []int{rec.Keeper.PID, rec.Reaper.PID}
-		if w.isolation == verify.IsolationService {
-			tender, err := parentOf(rec.Identity.PID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			stays = append(stays, tender)
-			if tender, err = parentOf(tender); err != nil {
-				t.Fatal(err)
-			}
-			stays = append(stays, tender)
-		}
-		killed := w.ours(stays...)
+		killed := w.ours(w.staying(rec)...)
 		if len(killed) < 2 {
 			t.Errorf("killed are %v: reader and waiter are not among them", killed)
 		}
@@ -164,6 +152,25 @@ func (w *ward) kill(p unit.Process) {
 	}
 }
 
+// staying are the processes of unitward that stay with a running job whose output
+// is captured: its reaper, and its keeper or who tends it for the manager. The
+// command lines of those of a service have no state directory.
+func (w *ward) staying(rec *unit.Record) []int {
+	w.t.Helper()
+	if w.isolation != verify.IsolationService {
+		return []int{rec.Reaper.PID, rec.Keeper.PID}
+	}
+	reaper, err := parentOf(rec.Identity.PID)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	tender, err := parentOf(reaper)
+	if err != nil || tender <= 1 {
+		w.t.Fatalf("process %d has the parent %d: %v", reaper, tender, err)
+	}
+	return []int{reaper, tender}
+}
+
 func parentOf(pid int) (int, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -228,13 +235,25 @@ func TestFlatMemory(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer null.Close()
-				cmd := w.cmd("run", "-u", "much", "--output", c.output, "--", "head", "-c", c.bytes, "/dev/zero")
+				dir := t.TempDir()
+				up, leave := filepath.Join(dir, "up"), filepath.Join(dir, "leave")
+				cmd := w.cmd("run", "-u", "much", "--output", c.output, "--", "sh", "-c",
+					"touch "+up+"; while ! [ -e "+leave+" ]; do sleep .01; done; exec head -c "+c.bytes+" /dev/zero")
 				cmd.Stdout = null
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
 				}
 				ended := make(chan error, 1)
 				go func() { ended <- cmd.Wait() }()
+				exists(t, up)
+				if !eventually(func() bool { return w.report("status", "much").get("state") == "running" }) {
+					t.Fatal("its start is not recorded")
+				}
+				all := []int{cmd.Process.Pid}
+				if w.isolation != verify.IsolationService || c.output == "capture" {
+					all = append(all, w.staying(w.recordOf("much"))...)
+				}
+				touch(t, leave)
 				peak := map[int]int{}
 				over := false
 				for !over {
@@ -245,13 +264,15 @@ func TestFlatMemory(t *testing.T) {
 						}
 						over = true
 					case <-time.After(10 * time.Millisecond): // what is read is a peak
-						for _, pid := range w.ours() {
+						for _, pid := range append(w.ours(all...), all...) {
 							peak[pid] = max(peak[pid], peakMemory(pid))
 						}
 					}
 				}
-				if peak[cmd.Process.Pid] == 0 {
-					t.Error("nothing was measured")
+				for _, pid := range all {
+					if peak[pid] == 0 {
+						t.Errorf("process %d was not measured", pid)
+					}
 				}
 				for pid, kib := range peak {
 					if kib > most {

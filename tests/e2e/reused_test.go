@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -62,31 +61,29 @@ func TestReusedPID(t *testing.T) {
 		if rec.Identity.PID != pid {
 			t.Fatalf("its process is %d, recorded is %d", pid, rec.Identity.PID)
 		}
-		dead := []unit.Process{rec.Keeper, rec.Reaper, {PID: pid}}
-		if w.isolation == verify.IsolationService {
-			reaper, err := parentOf(pid)
-			if err != nil {
-				t.Fatal(err)
-			}
-			tender, err := parentOf(reaper)
-			if err != nil {
-				t.Fatal(err)
-			}
-			dead = []unit.Process{{PID: tender}, {PID: reaper}, {PID: pid}}
-		}
-		for _, p := range dead {
-			if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
+		stay := w.staying(rec)
+		for _, dead := range []int{stay[1], stay[0], pid} {
+			if err := syscall.Kill(dead, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
 				t.Fatal(err)
 			}
 		}
 		gone(t, patience, "sleep", "1152")
 		stranger := atNumber(t, pid, rec.Identity.StartTime, "sleep", "1153")
 		r := w.report("verify", "reused")
-		if w.isolation == verify.IsolationGroup {
+		switch {
+		case w.isolation == verify.IsolationGroup:
 			r.has("confirmed=false", "state=unknown")
-			if !strings.Contains(r.raw, fmt.Sprintf("process %d started at", pid)) {
-				t.Errorf("it is not said that the identity changed: %s", r.raw)
+			changed := fmt.Sprintf("process %d started at %d, recorded was %d", pid, startOf(t, pid), rec.Identity.StartTime)
+			if !strings.Contains(r.raw, changed) {
+				t.Errorf("it is not said that %s: %s", changed, r.raw)
 			}
+		case r.get("tree.empty") != "true" || !slices.ContainsFunc([]string{"cgroup", "ControlGroup", "TasksCurrent"}, func(evidence string) bool {
+			return strings.Contains(r.get("tree.source"), evidence)
+		}):
+			t.Errorf("the end is not proven by what has no process number: %s", r.raw)
+		}
+		if members := r.get("tree.members"); strings.Contains(members, fmt.Sprintf(`"pid":%d,`, pid)) {
+			t.Errorf("a stranger is a member: %s", members)
 		}
 		for _, verb := range [][]string{{"kill", "-s", "KILL"}, {"kill", "-s", "KILL", "--who", "all"}, {"pause"}, {"resume"}, {"stop", "--grace", "0s"}, {"verify"}, {"reap", "--orphans"}} {
 			if verb[0] != "reap" {

@@ -90,6 +90,16 @@ func (s *seat) begin(cmd *exec.Cmd) *seated {
 	return p
 }
 
+// over is true when the program has ended.
+func (p *seated) over() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 func (p *seated) signal(n syscall.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(n); err != nil {
@@ -154,6 +164,16 @@ func (s *seat) mode() unix.Termios {
 		s.t.Fatal(err)
 	}
 	return *m
+}
+
+// foreground is the process group that has the terminal; 0 is none.
+func (s *seat) foreground() int {
+	s.t.Helper()
+	group, err := unix.IoctlGetInt(int(s.master.Fd()), unix.TIOCGPGRP)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return group
 }
 
 // raw waits until the terminal passes every key on.

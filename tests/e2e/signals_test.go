@@ -95,8 +95,12 @@ func TestKilledRun(t *testing.T) {
 		alive(t, "sleep", "1019")
 		f.signal(syscall.SIGKILL)
 		began := time.Now()
-		gone(t, 3*time.Second, "sleep", "1019")
-		gone(t, 3*time.Second, "sleep", "1018")
+		left := func() []int {
+			return append(processes([]string{"sleep", "1018"}), processes([]string{"sleep", "1019"})...)
+		}
+		if !eventuallyWithin(3*time.Second, func() bool { return len(left()) == 0 }) {
+			t.Fatalf("after 3 seconds there are still %v", left())
+		}
 		t.Logf("gone after %v", time.Since(began))
 		if left := ""; inRig() && !eventually(func() bool { left = loadedUnits("killed-run*", "unitward-guard-*"); return left == "" }) {
 			t.Errorf("units are left: %s", left)
@@ -244,7 +248,7 @@ func TestNohup(t *testing.T) {
 func TestKillsParent(t *testing.T) {
 	needRig(t)
 	if os.Geteuid() != 0 {
-		t.Skip("user: its parent would be the user's own manager, which TestDisturbedManagerKilled kills")
+		t.Skip("user: its parent would be the user's own manager, which a job kills in TestDisturbedManagerKilledByJob")
 	}
 	w := newWard(t)
 	f := w.run("--", "sh", "-c", `echo parent $PPID; kill -9 $PPID; exit 3`)
@@ -256,4 +260,22 @@ func TestKillsParent(t *testing.T) {
 	if out := shell(t, "systemctl", "show", "-p", "Version"); !strings.Contains(out, "Version=") {
 		t.Errorf("the manager says %q", out)
 	}
+}
+
+// Case 28: a core was dumped where it would be without unitward, and it is said.
+func TestCoreDumped(t *testing.T) {
+	in(t, all, func(t *testing.T, w *ward) {
+		dir := t.TempDir()
+		command := []string{"sh", "-c", "ulimit -c $(ulimit -Hc); kill -SEGV $$"}
+		alone := exec.Command(command[0], command[1:]...)
+		alone.Dir = dir
+		if err := alone.Run(); alone.ProcessState == nil {
+			t.Fatal(err)
+		}
+		ws, _ := alone.ProcessState.Sys().(syscall.WaitStatus)
+		t.Logf("without unitward: %v", alone.ProcessState)
+		f := w.run(append([]string{"--working-directory", dir, "--"}, command...)...)
+		f.wantStatus(139)
+		readReport(t, f.report).has("reason=signaled", "exit.signal=SEGV", "confirmed=true", fmt.Sprintf("exit.core_dumped=%v", ws.CoreDump()))
+	})
 }

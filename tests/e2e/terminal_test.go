@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -28,6 +29,43 @@ func TestTerminal(t *testing.T) {
 			exit 7`))
 		p.wants(7)
 		s.showsAll("controlled\r\nleads\r\nsize 33 99\r\n echo \r\n")
+	})
+}
+
+// Case 49: without -t a job has a session of its own and no terminal, also where
+// its streams are one: it reads from none, and neither stops its caller nor changes
+// what that has.
+func TestTerminalNotAsked(t *testing.T) {
+	in(t, all, func(t *testing.T, w *ward) {
+		s := newSeat(t)
+		before := s.mode()
+		p := s.begin(w.cmd("run", "--", "bash", "-lic", `read x </dev/tty || echo none
+			read -r _ _ _ _ _ session tty _ </proc/$$/stat; echo session $session of $$ tty $tty.`))
+		caller := p.cmd.Process.Pid
+		for ended := false; !ended; {
+			select {
+			case <-p.ended:
+				ended = true
+			case <-time.After(5 * time.Millisecond): // what is looked for is a state
+				if state := stateOf(caller); state == "T" || state == "t" {
+					t.Fatalf("the caller is stopped: %s", s.shown())
+				}
+			}
+			if group := s.foreground(); group != caller && !p.over() {
+				t.Fatalf("group %d has the terminal of %d: %s", group, caller, s.shown())
+			}
+		}
+		p.wants(0)
+		s.shows("none\r\n")
+		s.shows(" tty 0.\r\n")
+		var session int
+		_, rest, _ := strings.Cut(s.shown(), "\r\nsession ")
+		if fmt.Sscan(rest, &session); session <= 0 || session == caller {
+			t.Errorf("its session is %d, its caller's %d: %q", session, caller, s.shown())
+		}
+		if after := s.mode(); after != before {
+			t.Errorf("the mode is %+v, was %+v", after, before)
+		}
 	})
 }
 

@@ -83,12 +83,22 @@ func (l *Launcher) hostNotes() []Note {
 	if v := strings.ToLower(firstLine("/proc/version")); strings.Contains(v, "microsoft") {
 		notes = append(notes, Note{"this is WSL, whose PID 1 need not be systemd", "[boot] systemd=true in /etc/wsl.conf, then: wsl --shutdown"})
 	}
-	if exists("/.dockerenv") || exists("/run/.containerenv") {
-		if init := firstLine("/proc/1/comm"); !slices.Contains([]string{"systemd", "init", "tini", "docker-init", "catatonit", "dumb-init", "s6-svscan"}, init) {
-			notes = append(notes, Note{"this is a container whose PID 1, " + init + ", may reap no orphans: unitward reaps its own", "run the container with an init (docker run --init)"})
-		}
+	inits := []string{"systemd", "init", "tini", "docker-init", "catatonit", "dumb-init", "s6-svscan"}
+	if init := firstLine("/proc/1/comm"); inContainer() && !slices.Contains(inits, init) {
+		notes = append(notes, Note{"this is a container whose PID 1, " + init + ", may reap no orphans: a run leaves none, but the keeper of each job of start then stays as a zombie once it has ended", "run the container with an init (docker run --init)"})
 	}
 	return notes
+}
+
+// initialPIDNamespace is the inode of the one that a kernel comes up with
+// (PROC_PID_INIT_INO).
+const initialPIDNamespace = 0xeffffffc
+
+// inContainer is true where an engine says so, or where there are processes that
+// cannot be seen from here: PID 1 is then a process like any other.
+func inContainer() bool {
+	n := pidNamespace()
+	return exists("/.dockerenv") || exists("/run/.containerenv") || n != 0 && n != initialPIDNamespace
 }
 
 func exists(path string) bool {
