@@ -4,7 +4,8 @@
 //
 // UNITWARD_TEST_ISOLATION=cgroup,group runs those isolations alone;
 // UNITWARD_TEST_KILLS=10000 is how many processes TestRandomKills kills in each,
-// and UNITWARD_TEST_SEED repeats one of its trials; UNITWARD_TEST_CRASHES=all has
+// and UNITWARD_TEST_SEED repeats one of its trials; UNITWARD_TEST_RUNS=1000 is how
+// many runs TestManyCodes and TestManyLeaveNothing make in each; UNITWARD_TEST_CRASHES=all has
 // TestCrashes and its like strike at every fault point.
 package e2e
 

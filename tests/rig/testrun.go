@@ -52,7 +52,7 @@ func testEnv(st *stage, more ...string) []string {
 }
 
 // tuning are the variables that say how much of a drawn test is run, and which.
-var tuning = []string{"UNITWARD_TEST_CRASHES", "UNITWARD_TEST_KILLS", "UNITWARD_TEST_SEED", "UNITWARD_TEST_ISOLATION", "SERVE_KILLS", "SERVE_SEED", "SERVE_LIVE"}
+var tuning = []string{"UNITWARD_TEST_CRASHES", "UNITWARD_TEST_KILLS", "UNITWARD_TEST_RUNS", "UNITWARD_TEST_SEED", "UNITWARD_TEST_ISOLATION", "SERVE_KILLS", "SERVE_SEED", "SERVE_LIVE"}
 
 // testArgs are the arguments of a test binary.
 func testArgs(st *stage, o options, run string) []string {
