@@ -423,6 +423,9 @@ func withoutInit(t *testing.T, script string) string {
 	options := []string{"--pid", "--fork", "--mount-proc", "--kill-child"}
 	if os.Geteuid() != 0 {
 		options = append(options, "--user", "--map-root-user")
+		if out, err := exec.Command("unshare", append(options, "true")...).CombinedOutput(); err != nil {
+			t.Skipf("user: no namespaces: %v: %s", err, out)
+		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()

@@ -41,6 +41,13 @@ func killUserManager(t testing.TB) {
 	if err := syscall.Kill(userManagerPID(t, 1000), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	userManagerGone(t)
+}
+
+// userManagerGone waits until systemd has dealt with the end of the ordinary user's
+// manager.
+func userManagerGone(t testing.TB) {
+	t.Helper()
 	var state string
 	if !eventually(func() bool {
 		state = strings.TrimSpace(shell(t, "systemctl", "show", "-p", "ActiveState", "--value", "user@1000.service"))
@@ -152,6 +159,8 @@ func TestDisturbedManagerKilledByJob(t *testing.T) {
 	report := filepath.Join(filepath.Dir(w.state), "report")
 	job := []string{"sh", "-c", "kill -9 $PPID; sleep 5; exit 3"}
 	f := w.begin(w.cmd(append([]string{"run", "--report", report, "--"}, job...)...))
+	userManagerGone(t)
+	userManagerUp(t) // or the call would give it some time to come back
 	switch status := f.status(); status {
 	case 3:
 		readReport(t, report).has("exit.code=3", "confirmed=true", "tree.empty=true")

@@ -73,8 +73,9 @@ type Command struct {
 	// Finishes makes HangupStay end with SIGKILL what outlives the main process,
 	// once this process is gone, which would have ended it in a better way.
 	Finishes bool
-	// Deaf makes SIGTERM nothing to the reaper: for one in the job's own unit,
-	// whose manager sends it to every process there.
+	// Deaf makes SIGTERM nothing to the reaper, and its death nothing to the main
+	// process: for one in the job's own unit, whose manager sends signals to every
+	// process there, and ends what is left when the keeper is gone.
 	Deaf bool
 
 	// scan makes the reaper look for its children among all processes, as
@@ -95,8 +96,8 @@ type Hangup uint32
 
 const (
 	// HangupEnd ends every process of the job with SIGKILL. The main process
-	// also ends with its reaper, unless the exec gave it another identity
-	// (PR_SET_PDEATHSIG).
+	// also ends with its reaper, unless that is Deaf or the exec gave it another
+	// identity (PR_SET_PDEATHSIG).
 	HangupEnd Hangup = iota
 	// HangupStay lets the job run; the reaper goes on reaping, and ends after
 	// the job's last process.

@@ -53,7 +53,7 @@ func becomeMain(o *orders, born bool) {
 	if op, errno := identifyMain(o); errno != 0 {
 		refuse(o, op, errno)
 	}
-	if o.onHangup == HangupEnd {
+	if o.onHangup == HangupEnd && !o.deaf {
 		syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0)
 		if parent, _, _ := syscall.RawSyscall6(unix.SYS_GETPPID, 0, 0, 0, 0, 0, 0); int32(parent) != o.pid {
 			// The reaper was gone before.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,6 +97,7 @@ func offer(wake chan<- struct{}) {
 }
 
 func (k *kept) close() {
+	k.part()
 	if k.holder != nil {
 		k.holder.Close()
 	}
@@ -109,6 +111,22 @@ func (k *kept) close() {
 	}
 	k.at.close()
 	k.leave()
+}
+
+// part waits for the end of a reaper that has nothing left to wait for: this
+// process, which may be about to end, is its parent, and nobody else need reap it.
+func (k *kept) part() {
+	if k.reaper == nil || k.quiet() || k.reaper.Lost() {
+		return
+	}
+	below, err := keeper.Descendants(k.reaper.PID())
+	if err != nil || slices.ContainsFunc(below, func(p keeper.Process) bool { return !Ended(unit.Process(p)) }) {
+		return // what is kept, or has left the unit, is for the reaper alone
+	}
+	select {
+	case <-k.reaper.Childless():
+	case <-time.After(killWait):
+	}
 }
 
 // leave takes the keeper out of its shelter, at its end.
