@@ -339,7 +339,7 @@ func TestVMTasksCurrent(t *testing.T) {
 		}
 		w.want(0, "stop", "counted")
 		r := u.Read(ctx, dbusclient.DepthAll)
-		t.Logf("at the end: ControlGroup %q, TasksCurrent %d, %s, code %d", r.ControlGroup, r.TasksCurrent, r.ActiveState, r.ExecMainCode)
+		t.Logf("systemd %d, at the end: ControlGroup %q, TasksCurrent %d (unset is %d), %s, code %d", systemdVersion(), r.ControlGroup, r.TasksCurrent, verify.TasksUnset, r.ActiveState, r.ExecMainCode)
 		if r.TasksCurrent != 0 && r.TasksCurrent != verify.TasksUnset {
 			t.Errorf("TasksCurrent is %d at the end", r.TasksCurrent)
 		}
@@ -363,7 +363,7 @@ func TestVMTasksCurrent(t *testing.T) {
 			if !eventually(func() bool { r = u.Read(ctx, dbusclient.DepthAll); return r.SubState == "exited" }) {
 				t.Fatalf("the unit is %s (%s)", r.ActiveState, r.SubState)
 			}
-			t.Logf("at the end: ControlGroup %q, TasksCurrent %d, systemctl %q", r.ControlGroup, r.TasksCurrent, tasksCurrent(t, name))
+			t.Logf("systemd %d, at the end: ControlGroup %q, TasksCurrent %d (unset is %d), systemctl %q", systemdVersion(), r.ControlGroup, r.TasksCurrent, verify.TasksUnset, tasksCurrent(t, name))
 			if r.TasksCurrent != 0 && r.TasksCurrent != verify.TasksUnset {
 				t.Errorf("TasksCurrent is %d at the end", r.TasksCurrent)
 			}
