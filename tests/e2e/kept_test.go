@@ -402,7 +402,7 @@ echo status $?
 `+line("start", "-q", "-u", "stopped", "--")+` sleep 1068
 `+line("stop", "-q", "stopped")+`
 echo status $?
-until [ "$(zombies | wc -l)" -ge 3 ]; do sleep .01; done
+while ps -eo stat=,comm= | grep -q '^[^Z].* unitward'; do sleep .01; done
 for file in $(zombies); do
 	[ $file = $one ] || sed -n 's/^Pid:.//p' $file
 done | sort -n

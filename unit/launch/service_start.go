@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/unit/terminal"
 )
 
 // launch makes the unit and fills in who the job turned out to be.
@@ -57,6 +59,15 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	// can signal, not one that was killed half-way into its start.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
 	defer cancel()
+	// Before systemd 256 the setup of the command resets a terminal that it is
+	// given, and drops what was typed meanwhile (reset_terminal_fd()).
+	old, executed := doubtful(u.client.Version()), false
+	resets := old && !s.PTY && terminal.Is(svc.Stdin)
+	restore := func() {}
+	if resets {
+		restore = sync.OnceFunc(terminal.Keep(svc.Stdin))
+		defer restore() // also where it never came to the command
+	}
 	u.unit, err = u.request(ctx, s, &svc)
 	var unknown *unit.UnknownOutcomeError
 	if errors.As(err, &unknown) {
@@ -75,13 +86,12 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 		u.abandon()
 		return fmt.Errorf("cannot await the start of %s: %w", svc.Unit, err)
 	}
-	old, executed := doubtful(u.client.Version()), false
-	// Its setup drops what was typed meanwhile (reset_terminal_fd()).
-	if result == "done" && old && (refusable(s) || s.PTY) {
+	if result == "done" && old && (refusable(s) || s.PTY || resets) {
 		if executed, err = u.awaitExec(ctx); err != nil {
 			u.abandon()
 			return err
 		}
+		restore() // before the command has changed much
 	}
 	if result != "done" || !executed && old && (refusable(s) || !dbusclient.WaitsForExec(u.client.Version())) {
 		if err := neverRan(s, svc.Unit, result, u.unit.ReadStarted(ctx)); err != nil {

@@ -93,19 +93,58 @@ func (r *Raw) Enter() error {
 func (r *Raw) Leave() {
 	// Between the look and the change another can come to the foreground: that
 	// must not stop this process, which may be about to end.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var block, old unix.Sigset_t
-	block.Val[0] = 1 << (unix.SIGTTOU - 1)
-	if unix.PthreadSigmask(unix.SIG_BLOCK, &block, &old) == nil {
-		defer func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) }()
-	}
+	defer goOn()()
 	for i := range r.modes {
 		m := &r.modes[i]
 		if m.changed && foreground(m.file) {
 			_ = set(m.file, &m.saved) // a terminal that was hung up has no mode
 		}
 		m.changed = false
+	}
+}
+
+// Keep reads the mode of a terminal that somebody else is about to change, and
+// returns what restores it, also in the background. Of what is no terminal it does
+// nothing.
+func Keep(f *os.File) (restore func()) {
+	was, ok := modeNow(f)
+	if !ok {
+		return func() {}
+	}
+	return func() {
+		defer goOn()()
+		if is, ok := modeNow(f); ok && is != was {
+			_ = set(f, &was) // a terminal that was hung up has no mode
+		}
+	}
+}
+
+func modeNow(f *os.File) (t unix.Termios, ok bool) {
+	if !Is(f) {
+		return t, false
+	}
+	err := control(f, func(fd int) error {
+		now, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+		if err == nil {
+			t = *now
+		}
+		return err
+	})
+	return t, err == nil
+}
+
+// goOn lets this thread change a terminal in the background, for which it would be
+// stopped (SIGTTOU), until the end of what it returns.
+func goOn() (end func()) {
+	runtime.LockOSThread()
+	var block, old unix.Sigset_t
+	block.Val[0] = 1 << (unix.SIGTTOU - 1)
+	err := unix.PthreadSigmask(unix.SIG_BLOCK, &block, &old)
+	return func() {
+		if err == nil {
+			_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
+		}
+		runtime.UnlockOSThread()
 	}
 }
 
