@@ -157,8 +157,14 @@ func TestDisturbedManagerKilledByJob(t *testing.T) {
 	other.want(0, "start", "-u", "bystander", "--", "sleep", "1042")
 	bystander := alive(t, "sleep", "1042")
 	report := filepath.Join(filepath.Dir(w.state), "report")
-	job := []string{"sh", "-c", "kill -9 $PPID; sleep 5; exit 3"}
-	f := w.begin(w.cmd(append([]string{"run", "--report", report, "--"}, job...)...))
+	leave := filepath.Join(filepath.Dir(w.state), "leave")
+	job := []string{"sh", "-c", "while ! [ -e " + leave + " ]; do sleep .03; done; kill -9 $PPID; sleep 5; exit 3"}
+	f := w.begin(w.cmd(append([]string{"run", "-u", "kills-manager", "--report", report, "--"}, job...)...))
+	alive(t, job...)
+	if !eventually(func() bool { return w.report("status", "kills-manager").get("state") == "running" }) {
+		t.Fatal("its start is not recorded")
+	}
+	touch(t, leave)
 	userManagerGone(t)
 	userManagerUp(t) // or the call would give it some time to come back
 	switch status := f.status(); status {

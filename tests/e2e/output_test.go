@@ -246,7 +246,11 @@ func TestFlatMemory(t *testing.T) {
 				ended := make(chan error, 1)
 				go func() { ended <- cmd.Wait() }()
 				exists(t, up)
-				if !eventually(func() bool { return w.report("status", "much").get("state") == "running" }) {
+				// Who looks before its launcher has recorded it takes who tends it for it.
+				if !eventually(func() bool {
+					comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", w.recordOf("much").Identity.PID))
+					return string(comm) == "sh\n"
+				}) {
 					t.Fatal("its start is not recorded")
 				}
 				all := []int{cmd.Process.Pid}
