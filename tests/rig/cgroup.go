@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -63,23 +62,6 @@ func (c cgroup) members() []int {
 		}
 	}
 	return pids
-}
-
-// describe says what processes are: their names, arguments and ages are in it.
-// One that has ended by now is not.
-func describe(pids []int) []string {
-	var out []string
-	for _, pid := range pids {
-		dir := fmt.Sprintf("/proc/%d/", pid)
-		stat, err := os.ReadFile(dir + "stat")
-		if err != nil {
-			continue
-		}
-		argv, _ := os.ReadFile(dir + "cmdline")
-		cg, _ := os.ReadFile(dir + "cgroup")
-		out = append(out, fmt.Sprintf("%s [%s] in %s", bytes.ReplaceAll(bytes.TrimSpace(argv), []byte{0}, []byte{' '}), bytes.TrimSpace(stat), bytes.TrimSpace(cg)))
-	}
-	return out
 }
 
 // tree lists c and all below it, parents first.

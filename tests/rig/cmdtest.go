@@ -18,9 +18,9 @@ func testFlags(name string, args []string, suites, vms string) (options, error) 
 	var o options
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.StringVar(&suites, "suites", suites, "the suites to run in the rig: a list, all or none")
-	flags.StringVar(&vms, "vm", vms, "the suites to run in emulated machines: a list, all or none")
+	flags.StringVar(&vms, "vm", vms, "the emulated machines to run, such as sid or bookworm-legacy: a list, all or none")
 	flags.StringVar(&o.run, "run", "", "the tests to run in the rig (a regular expression)")
-	flags.StringVar(&o.vmRun, "vm-run", "^TestVM", "the tests to run in emulated machines")
+	flags.StringVar(&o.vmRun, "vm-run", "", "the tests to run in emulated machines (a regular expression); each has its own")
 	packages := flags.String("packages", strings.Join(rigPackages, ","), "the packages whose tests run in the rig")
 	flags.DurationVar(&o.timeout, "timeout", 20*time.Minute, "how long one test binary may run")
 	flags.IntVar(&o.width, "j", 4, "machines at a time; emulated ones at most one for each processor")
@@ -34,7 +34,7 @@ func testFlags(name string, args []string, suites, vms string) (options, error) 
 	o.packages = strings.Split(*packages, ",")
 	var err, verr error
 	o.suites, err = ParseSuites(suites)
-	o.vms, verr = ParseSuites(vms)
+	o.vms, verr = ParseTargets(vms)
 	return o, errors.Join(err, verr)
 }
 
@@ -117,8 +117,8 @@ func (r *report) machines(ctx context.Context, o options) error {
 		for _, s := range o.suites {
 			r.cannot("the rig of "+s.String(), "rig", err)
 		}
-		for _, s := range o.vms {
-			r.cannot("the emulated machine of "+s.String(), "vm", err)
+		for _, t := range o.vms {
+			r.cannot("the emulated machine of "+t.String(), "vm", err)
 		}
 		return nil
 	}
@@ -132,10 +132,10 @@ func (r *report) machines(ctx context.Context, o options) error {
 		r.NotRun = append(r.NotRun, "the rig: no package has tests for it")
 		return nil
 	}
-	if err := buildAll(ctx, union(o.suites, o.vms)); err != nil {
+	if err := buildAll(ctx, union(o.suites, suitesOf(o.vms))); err != nil {
 		note("%s", err) // each machine says again that it lacks its root
 	}
-	r.each(ctx, o.width, "the rig", "rig", o.suites, func(s Suite) ([]testRun, error) { return runSuite(ctx, s, st, o) })
+	each(ctx, r, o.width, "the rig", "rig", o.suites, func(s Suite) ([]testRun, error) { return runSuite(ctx, s, st, o) })
 	if len(o.vms) > 0 {
 		if err := noVMTests(ctx, st, o); err != nil {
 			r.NotRun = append(r.NotRun, "the emulated machines: "+err.Error())
@@ -143,33 +143,33 @@ func (r *report) machines(ctx context.Context, o options) error {
 		}
 	}
 	// An emulated machine takes a processor whole; the others wait most of the time.
-	r.each(ctx, min(o.width, runtime.NumCPU()), "the emulated machine", "vm", o.vms, func(s Suite) ([]testRun, error) { return runVM(ctx, s, st, o) })
+	each(ctx, r, min(o.width, runtime.NumCPU()), "the emulated machine", "vm", o.vms, func(t Target) ([]testRun, error) { return runVM(ctx, t, st, o) })
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return nil
 }
 
-// each runs a kind of machine for each suite.
-func (r *report) each(ctx context.Context, width int, kind, required string, suites []Suite, run func(Suite) ([]testRun, error)) {
+// each runs machines of one kind, and takes what they found out into the report.
+func each[M fmt.Stringer](ctx context.Context, r *report, width int, kind, required string, machines []M, run func(M) ([]testRun, error)) {
 	if ctx.Err() != nil {
 		return
 	}
 	var mu sync.Mutex
-	runs := make([][]testRun, len(suites))
-	inParallel(width, len(suites), func(i int) {
+	runs := make([][]testRun, len(machines))
+	inParallel(width, len(machines), func(i int) {
 		start := time.Now()
 		var err error
-		runs[i], err = run(suites[i])
+		runs[i], err = run(machines[i])
 		mu.Lock()
 		defer mu.Unlock()
 		if ctx.Err() == nil {
-			note("%s of %s: done in %.1fs", kind, suites[i], time.Since(start).Seconds())
+			note("%s of %s: done in %.1fs", kind, machines[i], time.Since(start).Seconds())
 		}
 		if err != nil && len(runs[i]) == 0 {
-			r.cannot(kind+" of "+suites[i].String(), required, err)
+			r.cannot(kind+" of "+machines[i].String(), required, err)
 		} else if err != nil {
-			r.Failed = append(r.Failed, kind+" of "+suites[i].String()+": "+err.Error())
+			r.Failed = append(r.Failed, kind+" of "+machines[i].String()+": "+err.Error())
 		}
 	})
 	for _, rs := range runs {

@@ -39,8 +39,9 @@ type Command struct {
 	// the command leads a session of its own: a process group from outside
 	// reads as 0 inside.
 	Terminal bool
-	// Left takes what processes the command left behind, a line each. They are
-	// ended where Left is given, and stay where it is nil.
+	// Left takes what processes the command left behind that do not end by
+	// themselves, a line each. They are ended where Left is given, and stay where
+	// it is nil.
 	Left *[]string
 }
 
@@ -55,8 +56,7 @@ func (m *Machine) Run(ctx context.Context, c Command) (int, error) {
 	}
 	code, err := m.runIn(ctx, c, cg)
 	if c.Left != nil {
-		*c.Left = describe(cg.members())
-		if len(*c.Left) > 0 {
+		if *c.Left = cg.left(); len(*c.Left) > 0 {
 			cg.kill()
 		}
 		return code, errors.Join(err, cg.remove())

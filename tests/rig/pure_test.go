@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestParseMounts(t *testing.T) {
@@ -65,6 +68,60 @@ func TestParseSuites(t *testing.T) {
 	}
 	if _, err := ParseSuites("buster"); err == nil {
 		t.Error("buster is taken")
+	}
+}
+
+func TestParseTargets(t *testing.T) {
+	if got, err := ParseTargets("sid, bullseye-legacy"); err != nil || len(got) != 2 || got[0].Hierarchy != Unified || got[1].Name != "bullseye" || got[1].Hierarchy != Legacy {
+		t.Errorf("a list: %v, %v", got, err)
+	}
+	if got, err := ParseTargets("all"); err != nil || len(got) != 8 {
+		t.Errorf("all: %v, %v", got, err)
+	}
+	if got, err := ParseTargets("none"); err != nil || len(got) != 0 {
+		t.Errorf("none: %v, %v", got, err)
+	}
+	if _, err := ParseTargets("sid-legacy"); err == nil {
+		t.Error("systemd 262 mounts cgroup v1")
+	}
+	names := map[string]bool{}
+	for _, target := range Targets() {
+		if names[target.log()+target.Name] || names[target.String()] {
+			t.Errorf("%s is there twice", target)
+		}
+		names[target.log()+target.Name], names[target.String()] = true, true
+		if _, err := regexp.Compile(target.tests()); err != nil || !regexp.MustCompile(target.tests()).MatchString("TestVMTasks") {
+			t.Errorf("the tests of %s are %q: %v", target, target.tests(), err)
+		}
+	}
+}
+
+// What is left behind is a failure, and is told of.
+func TestReportOfLeft(t *testing.T) {
+	r := report{Runs: []testRun{{Where: "sid", Package: "p", Outcomes: []Outcome{{Test: "TestA", Action: "pass"}}, Left: []string{"sleep 1000 of TestA"}}}}
+	var out bytes.Buffer
+	if !r.print(&out) || !strings.Contains(out.String(), "sleep 1000 of TestA") {
+		t.Errorf("the report:\n%s", &out)
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	cmd.Dir = t.TempDir()
+	cmd.Env = []string{"UNITWARD_JOB=a-job"}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	var got []string
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if got = describe([]int{cmd.Process.Pid, 1 << 30}); strings.HasPrefix(got[0], "sleep 1000 (sleep, ") {
+			break
+		}
+	}
+	if len(got) != 1 || !strings.HasPrefix(got[0], "sleep 1000 (sleep, ") || !strings.Contains(got[0], "job a-job") || !strings.HasSuffix(got[0], " of TestDescribe") {
+		t.Errorf("it is %q", got)
 	}
 }
 

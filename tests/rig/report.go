@@ -85,6 +85,9 @@ func (r *report) printFailures(w io.Writer) {
 		if run.Err != nil {
 			fmt.Fprintf(w, "\nFAIL %s %s %s: %s\n    log: %s\n", run.Where, run.User, run.Package, run.Err, run.Log)
 		}
+		if len(run.Left) > 0 {
+			fmt.Fprintf(w, "\nFAIL %s %s %s: processes are left behind\n%s\n    log: %s\n", run.Where, run.User, run.Package, indent(strings.Join(run.Left, "\n")), run.Log)
+		}
 	}
 }
 
@@ -168,7 +171,6 @@ func (r *report) printCounts(w io.Writer) {
 		where, user string
 		count       count
 		took        time.Duration
-		left        int
 	}
 	var lines []*line
 	for _, run := range r.Runs {
@@ -179,7 +181,6 @@ func (r *report) printCounts(w io.Writer) {
 		}
 		lines[i].count = lines[i].count.plus(run.count())
 		lines[i].took += run.Took
-		lines[i].left += len(run.Left)
 	}
 	if len(lines) > 0 {
 		fmt.Fprintln(w)
@@ -189,10 +190,6 @@ func (r *report) printCounts(w io.Writer) {
 		if l.count.failed > 0 {
 			verdict = "FAIL"
 		}
-		fmt.Fprintf(w, "%s %-28s %-7s %s, %.1fs", verdict, l.where, l.user, l.count, l.took.Seconds())
-		if l.left > 0 {
-			fmt.Fprintf(w, ", %d processes left behind", l.left)
-		}
-		fmt.Fprintln(w)
+		fmt.Fprintf(w, "%s %-36s %-7s %s, %.1fs\n", verdict, l.where, l.user, l.count, l.took.Seconds())
 	}
 }

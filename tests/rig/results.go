@@ -52,7 +52,7 @@ type testRun struct {
 	Outcomes []Outcome
 	Err      error // why it could not run to its end
 	Took     time.Duration
-	Left     []string // the processes that it left behind
+	Left     []string // the processes that it left behind, which is a failure
 }
 
 // whole is the name of the package's own outcome.
@@ -149,6 +149,9 @@ func (r testRun) count() count {
 		}
 	}
 	if r.Err != nil {
+		c.failed++
+	}
+	if len(r.Left) > 0 {
 		c.failed++
 	}
 	return c

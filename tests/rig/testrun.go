@@ -22,10 +22,10 @@ var users = []string{"root", "tester"}
 // options are what the flags of the driver say.
 type options struct {
 	suites   []Suite
-	vms      []Suite
+	vms      []Target
 	packages []string
 	run      string // -test.run in the rig
-	vmRun    string // -test.run in the emulated machines
+	vmRun    string // -test.run in the emulated machines; empty is what each has
 	timeout  time.Duration
 	width    int // machines at a time
 	cover    bool
@@ -197,7 +197,7 @@ func (r *testRun) finish(conv *converter, code int, err error) {
 	var cerr error
 	r.Outcomes, cerr = conv.close()
 	r.Err = errors.Join(err, cerr)
-	if r.Err == nil && code != 0 && r.count().failed == 0 {
+	if r.Err == nil && code != 0 && !slices.ContainsFunc(r.Outcomes, func(o Outcome) bool { return o.Action == "fail" }) {
 		r.Err = fmt.Errorf("the test binary ended with status %d, and no test had failed\n%s", code, indent(tail(r.Log, 40)))
 	}
 }

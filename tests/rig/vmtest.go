@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,9 +15,9 @@ import (
 	"time"
 )
 
-// runVM boots a suite in an emulated machine and runs the tests that are for
-// it, as each user. What they print comes back between marks.
-func runVM(ctx context.Context, s Suite, st *stage, o options) ([]testRun, error) {
+// runVM boots an emulated machine and runs the tests that are for it, as each
+// user. What they print comes back between marks.
+func runVM(ctx context.Context, t Target, st *stage, o options) ([]testRun, error) {
 	var binaries []testBinary
 	for _, b := range st.Binaries {
 		if slices.Contains(vmPackages, b.Dir) {
@@ -27,7 +28,7 @@ func runVM(ctx context.Context, s Suite, st *stage, o options) ([]testRun, error
 		return nil, fmt.Errorf("cannot test in an emulated machine: %s have no tests", strings.Join(vmPackages, " and "))
 	}
 	mark := "rig-mark-" + nonce()
-	path := filepath.Join(o.out, s.Name, "vm.log")
+	path := filepath.Join(o.out, t.Name, t.log())
 	log, err := createLog(path)
 	if err != nil {
 		return nil, err
@@ -35,8 +36,8 @@ func runVM(ctx context.Context, s Suite, st *stage, o options) ([]testRun, error
 	defer log.Close()
 	start := time.Now()
 	vm := VM{
-		Suite: s, Script: vmTestScript(binaries, st, o, mark), Add: map[string]string{inside: st.Dir},
-		Timeout: o.timeout + 2*time.Minute,
+		Suite: t.Suite, Script: vmTestScript(binaries, t, st, o, mark), Add: map[string]string{inside: st.Dir},
+		KernelArgs: t.Hierarchy.kernelArgs(), Timeout: o.timeout + 2*time.Minute,
 	}
 	_, err = vm.Run(ctx, log)
 	if err != nil {
@@ -48,7 +49,7 @@ func runVM(ctx context.Context, s Suite, st *stage, o options) ([]testRun, error
 	}
 	runs, err := splitRuns(string(out), mark, binaries)
 	for i := range runs {
-		runs[i].Where = "vm " + s.String()
+		runs[i].Where = "vm " + t.String()
 		runs[i].Log = path
 	}
 	if len(runs) > 0 {
@@ -59,7 +60,8 @@ func runVM(ctx context.Context, s Suite, st *stage, o options) ([]testRun, error
 
 // noVMTests says why no emulated machine need be booted.
 func noVMTests(ctx context.Context, st *stage, o options) error {
-	top, _, _ := strings.Cut(o.vmRun, "/")
+	run := cmp.Or(o.vmRun, machineTests)
+	top, _, _ := strings.Cut(run, "/")
 	for _, pkg := range vmPackages {
 		binary := filepath.Join(st.Dir, pkg, "rig.test")
 		if _, err := os.Stat(binary); err != nil {
@@ -73,25 +75,26 @@ func noVMTests(ctx context.Context, st *stage, o options) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("no test of %s matches %s", strings.Join(vmPackages, " or "), o.vmRun)
+	return fmt.Errorf("no test of %s matches %s", strings.Join(vmPackages, " or "), run)
 }
 
 // vmPackages have the tests for emulated machines.
 var vmPackages = []string{"tests/e2e", "fallback/cgroup"}
 
-func vmTestScript(binaries []testBinary, st *stage, o options, mark string) string {
+func vmTestScript(binaries []testBinary, t Target, st *stage, o options, mark string) string {
 	plain := *st
 	plain.Cover = false // nothing carries the data out
+	run := cmp.Or(o.vmRun, t.tests())
 	var b strings.Builder
 	b.WriteString("#!/bin/sh\nfailed=0\n")
 	for _, user := range users {
 		for _, bin := range binaries {
-			env := append(userEnv(user), testEnv(&plain, "UNITWARD_VM=1")...)
+			env := append(userEnv(user), testEnv(&plain, "UNITWARD_VM="+string(t.Hierarchy), "UNITWARD_TEST_USER_RUN="+run)...)
 			words := append([]string{"env", "-i"}, env...)
 			if user != "root" {
 				words = append(words, "setpriv", "--reuid="+user, "--regid="+user, "--init-groups")
 			}
-			words = append(append(words, bin.file()), testArgs(&plain, o, o.vmRun)...)
+			words = append(append(words, bin.file()), testArgs(&plain, o, run)...)
 			fmt.Fprintf(&b, "cd %s\nprintf '\\n%s begin %s %s\\n'\n", bin.in(), mark, user, bin.Dir)
 			fmt.Fprintf(&b, "%s 2>&1\nstatus=$?\n[ $status = 0 ] || failed=1\nprintf '\\n%s end %%s\\n' $status\n", quoteAll(words), mark)
 		}
