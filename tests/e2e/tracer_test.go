@@ -183,17 +183,32 @@ func (t *tracer) spawn(e errand) error {
 	if err != nil {
 		return err
 	}
+	if err := t.seize(pid); err != nil {
+		return fmt.Errorf("cannot trace %s: %w", e.Argv[0], err)
+	}
+	p := &traced{pid: pid, role: "wrapper", id: e.ID}
+	t.threads[pid], t.pids[pid] = p, p
+	t.executed(p)
+	return unix.Kill(pid, unix.SIGCONT)
+}
+
+// seize traces a process that stands at its exec in the way of PTRACE_SEIZE. As
+// PTRACE_TRACEME has it, each new thread gets a SIGSTOP, which stops all of its
+// process for ever when the tracer ends before it has heard of it.
+func (t *tracer) seize(pid int) error {
 	var ws unix.WaitStatus
 	if _, err := unix.Wait4(pid, &ws, 0, nil); err != nil {
 		return err
 	}
-	p := &traced{pid: pid, role: "wrapper", id: e.ID}
-	t.threads[pid], t.pids[pid] = p, p
-	if err := unix.PtraceSetOptions(pid, traceOptions); err != nil {
-		return fmt.Errorf("cannot trace %s: %w", e.Argv[0], err)
+	if _, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(pid), 0, uintptr(unix.SIGSTOP), 0, 0); errno != 0 {
+		return errno
 	}
-	t.executed(p)
-	t.goOn(pid, p, 0)
+	if _, err := unix.Wait4(pid, &ws, unix.WUNTRACED, nil); err != nil {
+		return err
+	}
+	if _, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, traceOptions, 0, 0); errno != 0 {
+		return errno
+	}
 	return nil
 }
 
