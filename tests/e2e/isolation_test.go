@@ -1,16 +1,15 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	_ "github.com/unitward/unitward/unit/launch" // a part of the program that is built
 	"github.com/unitward/unitward/verify"
@@ -96,71 +95,39 @@ func (w *ward) again(t *testing.T) *ward {
 	return next
 }
 
-// need skips a test whose isolation cannot be had here.
+// need skips a test whose isolation cannot be had here. It does not ask the
+// program: one that refused an isolation everywhere would have it tested nowhere.
 func need(t *testing.T, isolation string) {
 	t.Helper()
 	switch isolation {
-	case verify.IsolationService, verify.IsolationScope:
+	case verify.IsolationService:
 		needRig(t)
-		return
-	case verify.IsolationGroup:
-		return
-	}
-	if inRig() && os.Geteuid() != 0 && os.Getenv(inScope) == "" {
-		t.Skip("cgroup: TestUserScope runs it, in a cgroup that is this user's")
-	}
-	out, err := exec.Command(program(t), "--state-dir", filepath.Join(t.TempDir(), "state"), "run", "--isolation", isolation, "--", "true").CombinedOutput()
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-	case errors.As(err, &exit) && exit.ExitCode() == 125 && strings.Contains(string(out), "cannot use isolation cgroup"):
-		t.Skipf("cgroup: %s", out)
-	default:
-		t.Fatalf("cannot try isolation %s: %v\n%s", isolation, err, out)
+	case verify.IsolationScope:
+		needRig(t)
+		if cgroupMount() == "" {
+			t.Skip("cgroup2: none is mounted here, and without it nobody knows when a scope is empty; TestVMLegacy has it refused")
+		}
+	case verify.IsolationCgroup:
+		if why := noCgroup(); why != "" {
+			t.Skip("cgroup: " + why)
+		}
 	}
 }
 
-// inScope is the variable that tells a test binary where it runs.
-const inScope = "UNITWARD_TEST_IN_SCOPE"
-
-// TestUserScope runs the tests of isolation cgroup in a scope of the user's own
-// manager, as what is started in a desktop or by a user's service. The rig
-// itself is in a cgroup of root's, from which no process of a user can get
-// anywhere else.
-func TestUserScope(t *testing.T) {
-	userScope(t, os.Getenv("UNITWARD_TEST_USER_RUN"), "^TestDisturbed")
-}
-
-// TestDisturbedUserScope runs there the one test that a manager's disturbance has
-// for isolation cgroup.
-func TestDisturbedUserScope(t *testing.T) { userScope(t, "^TestDisturbedAfterEnd$", "^$") }
-
-// userScope runs the tests that run matches, or all, but those that skip does.
-func userScope(t *testing.T, run, skip string) {
-	t.Helper()
-	if !inRig() || os.Geteuid() == 0 || os.Getenv(inScope) != "" {
-		t.Skip("user: it is for ordinary users of the rig")
+// noCgroup says why nobody could make a cgroup here; empty where one can be made.
+func noCgroup() string {
+	mount := cgroupMount()
+	if mount == "" {
+		return "no cgroup v2 is mounted here; TestVMLegacy has it refused"
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+	dir := mount
+	if os.Geteuid() != 0 {
+		dir = ownCgroup()
 	}
-	cmd := exec.Command("systemd-run", "--user", "--scope", "--collect", "--quiet", "--", self,
-		"-test.v", "-test.timeout=18m", "-test.run="+run, "-test.skip="+skip)
-	cmd.Env = append(os.Environ(), inScope+"=1", "UNITWARD_TEST_ISOLATION="+verify.IsolationCgroup)
-	nested(t, cmd)
-}
-
-// nested runs tests as tests of this one.
-func nested(t *testing.T, cmd *exec.Cmd) {
-	t.Helper()
-	out, err := cmd.CombinedOutput()
-	if err != nil || testing.Verbose() {
-		t.Logf("%s", out)
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return fmt.Sprintf("%s: %v; TestUserScope and TestOrdinaryUser run it in a cgroup that is this user's", dir, err)
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	return ""
 }
 
 // wrapper is a program called unitward that runs jobs in one isolation, for
@@ -192,91 +159,16 @@ func journal() bool {
 	return err == nil
 }
 
-// TestOrdinaryUser runs the tests of the isolations that need no manager as a
-// user who is not root, below a cgroup that was delegated to him. In the rig,
-// and where this is no root, they are run as one anyway.
-func TestOrdinaryUser(t *testing.T) {
-	const variable, uid = "UNITWARD_TEST_USER", 64711
-	if inRig() || os.Getuid() != 0 {
-		t.Skip("user: the whole run is one of an ordinary user, or has one beside it")
-	}
-	dir, err := os.MkdirTemp("/var/tmp", "unitward-e2e-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chown(dir, uid, uid); err != nil {
-		t.Fatal(err)
-	}
-	self, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(dir, "e2e.test")
-	if err := os.WriteFile(binary, self, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	args := []string{"-test.v", "-test.run=" + os.Getenv("UNITWARD_TEST_USER_RUN"), "-test.timeout=18m"}
-	if testing.Short() {
-		args = append(args, "-test.short")
-	}
-	cmd := exec.Command(binary, args...)
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Dir = here // for testdata
-	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "USER=ordinary", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "UNITWARD_BIN=" + program(t), variable + "=1"}
-	for _, name := range []string{"GOCOVERDIR", "UNITWARD_TEST_SEED", "UNITWARD_TEST_KILLS", "UNITWARD_TEST_ISOLATION"} {
-		if v, ok := os.LookupEnv(name); ok {
-			cmd.Env = append(cmd.Env, name+"="+v)
+// ownCgroup is where this process's cgroup of version 2 is in the file system; empty
+// when none is mounted.
+func ownCgroup() string {
+	b, _ := os.ReadFile("/proc/self/cgroup")
+	for line := range strings.Lines(string(b)) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok && cgroupMount() != "" {
+			return filepath.Join(cgroupMount(), path)
 		}
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}, Setsid: true}
-	if own := delegate(t, uid); own != nil {
-		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(own.Fd())
-	}
-	nested(t, cmd)
-}
-
-// delegate makes a cgroup that belongs to a user, as a manager would; nil where
-// none can be made.
-func delegate(t *testing.T, uid int) *os.File {
-	t.Helper()
-	mount := cgroupMount()
-	if mount == "" {
-		return nil
-	}
-	dir := filepath.Join(mount, fmt.Sprintf("unitward-e2e-%d", os.Getpid()))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Logf("cgroup: cannot make one for an ordinary user: %v", err)
-		return nil
-	}
-	t.Cleanup(func() {
-		left := true
-		for range 200 {
-			if left = os.Remove(dir) != nil; !left {
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		if left {
-			entries, _ := filepath.Glob(dir + "/*/")
-			procs, _ := os.ReadFile(dir + "/cgroup.procs")
-			t.Errorf("the cgroup of an ordinary user is not empty: %q, processes %q", entries, procs)
-		}
-	})
-	for _, name := range []string{"", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"} {
-		if err := os.Chown(filepath.Join(dir, name), uid, uid); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f, err := os.OpenFile(dir, syscall.O_DIRECTORY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	return f
+	return ""
 }
 
 // cgroupMount is where the root of cgroup v2 is mounted; empty when it is not.

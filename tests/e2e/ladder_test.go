@@ -42,26 +42,43 @@ func TestLadderGoesOn(t *testing.T) {
 // Case 41: kernels that kill at birth what is started by somebody whose own
 // cgroup was killed once do so to no job.
 func TestCallerOnceKilled(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("user: only root can make the cgroup of a terminal here")
-	}
 	in(t, kept, func(t *testing.T, w *ward) {
-		terminal := filepath.Join(cgroupMount(), fmt.Sprintf("killed-e2e-%d.scope", os.Getpid()))
-		if err := os.Mkdir(terminal, 0o755); err != nil {
-			t.Skipf("cgroup: cannot make one: %v", err)
-		}
-		t.Cleanup(func() {
-			if !eventually(func() bool { return os.Remove(terminal) == nil }) {
-				t.Errorf("%s is left", terminal)
-			}
-		})
-		if err := os.WriteFile(filepath.Join(terminal, "cgroup.kill"), []byte("1"), 0); err != nil {
-			t.Skipf("cgroup.kill: %v", err)
-		}
-		w.before = []string{"sh", "-c", `echo 0 >` + terminal + `/cgroup.procs && exec "$@"`, "sh"}
+		w.before = fromKilledCgroup(t)
 		w.want(5, "run", "--", "sh", "-c", "exit 5")
 		w.want(0, "start", "-u", "once", "--", "sh", "-c", "exit 6")
 		w.before = nil
 		w.want(6, "wait", "--timeout", "15s", "once")
 	})
+}
+
+// fromKilledCgroup begins a command line of somebody in a cgroup that was killed,
+// below the top for root, and below one that is this user's for others.
+func fromKilledCgroup(t *testing.T) []string {
+	t.Helper()
+	const join = ` && echo 1 >"$d/cgroup.kill" && echo 0 >"$d/cgroup.procs" && exec "$@"`
+	mount, name := cgroupMount(), fmt.Sprintf("killed-e2e-%d.scope", os.Getpid())
+	if mount == "" {
+		t.Skip("cgroup2: none is mounted here")
+	}
+	if kill, _ := filepath.Glob(mount + "/*/cgroup.kill"); len(kill) == 0 {
+		t.Skip("cgroup.kill: this kernel has none")
+	}
+	if noCgroup() != "" {
+		needRig(t)
+		return []string{"systemd-run", "--user", "--scope", "--collect", "--quiet", "--",
+			"sh", "-c", `d=` + mount + `$(sed -n s/^0:://p /proc/self/cgroup)/` + name + ` && mkdir "$d"` + join, "sh"}
+	}
+	if os.Geteuid() != 0 {
+		mount = ownCgroup()
+	}
+	terminal := filepath.Join(mount, name)
+	if err := os.Mkdir(terminal, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if !eventually(func() bool { return os.Remove(terminal) == nil }) {
+			t.Errorf("%s is left", terminal)
+		}
+	})
+	return []string{"sh", "-c", `d=` + terminal + join, "sh"}
 }

@@ -239,7 +239,7 @@ func TestDisturbedManagerKilledJobLives(t *testing.T) {
 	}
 	cgroup := strings.TrimSpace(shell(t, "systemctl", "show", "-p", "ControlGroup", "--value", "user@1000.service"))
 	killUserManager(t)
-	left = append(left, below(t, "/sys/fs/cgroup"+cgroup)...) // its broker and such, too
+	left = append(left, below(t, cgroupMount()+cgroup)...) // its broker and such, too
 	for _, j := range jobs {
 		j.lives()
 	}

@@ -115,8 +115,9 @@ func takeFootprint(t *testing.T) footprint {
 // jobCgroups are the cgroups with a word in their path.
 func jobCgroups(word string) []string {
 	var found []string
-	filepath.WalkDir(cgroupMount(), func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && strings.Contains(strings.TrimPrefix(path, "/sys/fs/cgroup"), word) && !strings.Contains(path, "unitward-rig-") {
+	mount := cgroupMount()
+	filepath.WalkDir(mount, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.Contains(strings.TrimPrefix(path, mount), word) && !strings.Contains(path, "unitward-rig-") {
 			found = append(found, path)
 		}
 		return nil

@@ -17,38 +17,59 @@ import (
 	"github.com/unitward/unitward/verify"
 )
 
-// The tests named TestVM need a machine of their own: its kernel, and every
-// controller on one cgroup v2 hierarchy.
+// The tests named TestVM need a machine of their own: its kernel, and its control
+// groups. UNITWARD_VM says how those are mounted: unified, which has every
+// controller on cgroup v2, hybrid or legacy.
+
+// needMachine ends a test that is in no emulated machine, or in one whose control
+// groups are not as the test wants them.
+func needMachine(t *testing.T, hierarchies ...string) {
+	t.Helper()
+	have := os.Getenv("UNITWARD_VM")
+	if have == "" {
+		t.Skip("vm: needs an emulated machine; make test-vm has them")
+	}
+	if len(hierarchies) > 0 && !slices.Contains(hierarchies, have) {
+		t.Skipf("hierarchy: it is %s here, and this is for %s", have, strings.Join(hierarchies, " and "))
+	}
+}
 
 func newMachineWard(t *testing.T) *ward {
 	t.Helper()
-	if os.Getenv("UNITWARD_VM") == "" {
-		t.Skip("vm: needs an emulated machine; make test-vm has them")
-	}
+	needMachine(t)
 	return newWard(t)
 }
 
 // inMachine is in for an emulated machine.
 func inMachine(t *testing.T, isolations []string, test func(t *testing.T, w *ward)) {
 	t.Helper()
-	if os.Getenv("UNITWARD_VM") == "" {
-		t.Skip("vm: needs an emulated machine; make test-vm has them")
-	}
+	needMachine(t)
 	in(t, isolations, test)
 }
 
 // TestVMUserScope is TestUserScope for an emulated machine.
 func TestVMUserScope(t *testing.T) {
-	if os.Getenv("UNITWARD_VM") == "" {
-		t.Skip("vm: needs an emulated machine; make test-vm has them")
-	}
-	userScope(t, "^TestVM", "^TestDisturbed")
+	needMachine(t, "unified", "hybrid")
+	userScope(t, os.Getenv("UNITWARD_TEST_USER_RUN"), "^TestDisturbed")
 }
 
-// delegated says whether the manager can give a controller to its units.
+// TestVMHierarchy holds a machine to its name.
+func TestVMHierarchy(t *testing.T) {
+	needMachine(t)
+	want := map[string]string{"unified": "/sys/fs/cgroup", "hybrid": "/sys/fs/cgroup/unified", "legacy": ""}
+	if at, ok := want[os.Getenv("UNITWARD_VM")]; !ok || cgroupMount() != at {
+		t.Errorf("this machine is %q, and cgroup v2 is mounted at %q, want %q", os.Getenv("UNITWARD_VM"), cgroupMount(), at)
+	}
+}
+
+// delegated says whether the manager can give a controller of cgroup v2 to its
+// units.
 func delegated(t testing.TB, controller string) bool {
 	t.Helper()
-	dir := "/sys/fs/cgroup"
+	dir := cgroupMount()
+	if dir == "" {
+		return false
+	}
 	if uid := os.Geteuid(); uid != 0 {
 		dir += fmt.Sprintf("/user.slice/user-%d.slice/user@%d.service", uid, uid)
 	}
@@ -61,7 +82,7 @@ func delegated(t testing.TB, controller string) bool {
 
 // cgroupFile reads a file of a job's cgroup; it is empty when there is none.
 func cgroupFile(r report, name string) string {
-	b, _ := os.ReadFile(filepath.Join("/sys/fs/cgroup", r.get("cgroup"), name))
+	b, _ := os.ReadFile(filepath.Join(cgroupMount(), r.get("cgroup"), name))
 	return strings.TrimSpace(string(b))
 }
 
