@@ -432,5 +432,8 @@ func (u *Unit) freezer(ctx context.Context, what string) error {
 	if isNamed(err, errNoSuchUnit, errNotLoaded, errUnitInactive) {
 		return &unit.EndedError{Op: strings.ToLower(what), Name: u.name}
 	}
+	if isNamed(err, errNotSupported) {
+		return &unit.FreezeError{Op: strings.ToLower(what), Unit: u.name, Detail: sentence(err)}
+	}
 	return u.c.typed(strings.ToLower(what)+" "+u.name, u.name, actionManageUnits, err)
 }

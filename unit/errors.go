@@ -200,6 +200,24 @@ func (e *EndedError) Error() string {
 	return fmt.Sprintf("cannot %s job %s: it has ended", e.Op, e.Name)
 }
 
+// FreezeError says that the manager can freeze no unit here: it needs cgroup v2
+// for that, and Linux 5.2.
+type FreezeError struct {
+	// Op is freeze or thaw.
+	Op, Unit string
+	// Detail is the manager's own sentence.
+	Detail string
+}
+
+func (e *FreezeError) Error() string {
+	return fmt.Sprintf("cannot %s %s: the manager freezes no unit here: %s", e.Op, e.Unit, e.Detail)
+}
+
+// Hint proposes the way out.
+func (e *FreezeError) Hint() []string {
+	return []string{"boot with systemd.unified_cgroup_hierarchy=1", "or stop its processes by a signal: unitward kill NAME -s STOP --who all"}
+}
+
 // StartError says that the unit came to nothing: the manager could not
 // execute the command. Nothing of the job ran.
 type StartError struct {

@@ -52,6 +52,11 @@ func parseMount(line string) (*Hierarchy, bool) {
 	if !ok || !strings.HasPrefix(after, "cgroup2 ") {
 		return nil, false
 	}
+	return mountOf(before)
+}
+
+// mountOf takes the part of such a line that says what is mounted where.
+func mountOf(before string) (*Hierarchy, bool) {
 	fields := strings.Fields(before)
 	if len(fields) < 5 {
 		return nil, false
@@ -91,8 +96,11 @@ func unescape(s string) (string, bool) {
 
 // path is where the cgroup is in the file system. The cgroup is an absolute
 // path below the root of our cgroup namespace, as /proc/PID/cgroup and
-// systemd's ControlGroup have it.
+// systemd's ControlGroup have it. Where there is no hierarchy, nil, it is nowhere.
 func (h *Hierarchy) path(cgroup string) (string, error) {
+	if h == nil {
+		return "", ErrNoHierarchy
+	}
 	if !filepath.IsAbs(cgroup) || filepath.Clean(cgroup) != cgroup {
 		return "", fmt.Errorf("cannot use the cgroup %q: not a clean absolute path", cgroup)
 	}

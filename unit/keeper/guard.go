@@ -91,7 +91,8 @@ func GuardCgroup(events string) (*Guard, error) {
 
 // Keep tells a guard of GuardSelf to outlive this process, and to end when a
 // cgroup has no process left or is gone. events is the path of its
-// cgroup.events file.
+// cgroup.events file; with another file of it, of a cgroup v1, only its removal ends
+// the guard.
 func (g *Guard) Keep(events string) error {
 	if g.pipe == nil || len(events) >= maxPath {
 		return fmt.Errorf("cannot keep guard %d: it watches a process, or %q is too long", g.PID, events)

@@ -177,7 +177,8 @@ func contains(text *[maxPath]byte, n uintptr, name *[128]byte, length uintptr) b
 }
 
 // awaitEmpty waits for "populated 0" in the cgroup.events file at path, which
-// ends with a zero byte, or for its removal.
+// ends with a zero byte, or for its removal; for that alone when it is another file
+// of a cgroup.
 //
 //go:nosplit
 //go:norace
@@ -191,7 +192,7 @@ func awaitEmpty(path *[maxPath]byte) {
 		// The kernel notes what a reader has seen: it wakes for what changes
 		// after this read.
 		n, _, errno := syscall.RawSyscall6(unix.SYS_PREAD64, fd, uintptr(unsafe.Pointer(path)), maxPath, 0, 0, 0)
-		if errno != 0 || n <= populatedAt || path[populatedAt] == '0' {
+		if errno != 0 || n == 0 || path[0] == 'p' && (n <= populatedAt || path[populatedAt] == '0') {
 			return
 		}
 		// The kernel holds a change back for 10 ms when there was one just

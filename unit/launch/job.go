@@ -172,6 +172,14 @@ func (j *Job) hierarchy() *cgroup.Hierarchy {
 	return j.l.hierarchy()
 }
 
+// legacyHierarchy is hierarchy where there is none of version 2.
+func (j *Job) legacyHierarchy() *cgroup.Legacy {
+	if j.rec.Identity.Far != nil {
+		return nil
+	}
+	return j.l.legacyHierarchy()
+}
+
 // group is the job's recorded cgroup. It is asked for only where there is a
 // hierarchy.
 func (j *Job) group() *cgroup.Group {

@@ -33,6 +33,8 @@ type Launcher struct {
 	// muteSince is when a manager last did not answer in time.
 	muteSince map[seat]time.Time
 	cgroups   *cgroup.Hierarchy
+	// legacy is cgroup v1's, looked for where cgroups is nil.
+	legacy *cgroup.Legacy
 	// parent is where cgroups were made that nobody named a place for, and
 	// parentAt when that was found.
 	parent   *cgroup.Parent
@@ -102,7 +104,8 @@ func (l *Launcher) Close() {
 }
 
 // hierarchy finds the cgroup2 mount once; nil where there is none, which
-// leaves the manager's word as the only evidence.
+// leaves the manager's word, and the removal of a cgroup of version 1, as the only
+// evidence.
 func (l *Launcher) hierarchy() *cgroup.Hierarchy {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,6 +113,20 @@ func (l *Launcher) hierarchy() *cgroup.Hierarchy {
 		l.cgroups, _ = cgroup.FindHierarchy()
 	}
 	return l.cgroups
+}
+
+// legacyHierarchy finds where systemd has its units where there is no cgroup2 mount;
+// nil where it has none, or that is none of ours to see.
+func (l *Launcher) legacyHierarchy() *cgroup.Legacy {
+	if l.hierarchy() != nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.legacy == nil {
+		l.legacy, _ = cgroup.FindLegacy()
+	}
+	return l.legacy
 }
 
 // parentTime is for how long a place for cgroups is taken to be good: this

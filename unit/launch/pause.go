@@ -2,9 +2,12 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/fallback/cgroup"
+	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -57,6 +60,44 @@ func (j *Job) frozen() bool {
 	}
 	frozen, err := j.group().File("cgroup.freeze")
 	return err == nil && frozen == "1"
+}
+
+// freezeAlone freezes the recorded cgroup where err says that the manager freezes
+// nothing, as beside cgroup v1.
+func (j *Job) freezeAlone(ctx context.Context, err error) error {
+	raw := j.unfrozen(err)
+	if raw == nil {
+		return err
+	}
+	defer raw.Close()
+	bounded, cancel := context.WithTimeout(ctx, frozenWait)
+	defer cancel()
+	return raw.Freeze(bounded)
+}
+
+// thawAlone undoes freezeAlone.
+func (j *Job) thawAlone(err error) error {
+	raw := j.unfrozen(err)
+	if raw == nil {
+		return err
+	}
+	defer raw.Close()
+	return raw.ThawAll()
+}
+
+// unfrozen is the recorded cgroup when err says that the manager freezes nothing;
+// nil for another err, and where it cannot be had.
+func (j *Job) unfrozen(err error) *cgroup.Unit {
+	var none *unit.FreezeError
+	h := j.hierarchy()
+	if h == nil || !errors.As(err, &none) {
+		return nil
+	}
+	raw, err := h.Attach(j.rec.Identity.Cgroup, j.rec.Identity.CgroupInode)
+	if err != nil {
+		return nil
+	}
+	return raw
 }
 
 // act looks at the job and does something to it when it is still the one

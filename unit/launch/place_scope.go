@@ -109,7 +109,7 @@ func (p *scopePlace) pause(ctx context.Context) error {
 	if _, err := p.ours(ctx); err != nil {
 		return err
 	}
-	return p.unit.Freeze(ctx)
+	return p.j.freezeAlone(ctx, p.unit.Freeze(ctx))
 }
 
 func (p *scopePlace) resume(ctx context.Context) error {
@@ -119,7 +119,7 @@ func (p *scopePlace) resume(ctx context.Context) error {
 	if p.unit == nil {
 		return nil // it was thawed with the signal
 	}
-	err := p.unit.Thaw(ctx)
+	err := p.j.thawAlone(p.unit.Thaw(ctx))
 	var ended *unit.EndedError
 	if errors.As(err, &ended) {
 		return nil

@@ -102,9 +102,16 @@ func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look)
 			}
 		}
 	}
-	if placed := u.placed(lk.reading); h != nil && rec.Identity.Cgroup != "" {
+	placed := u.placed(lk.reading)
+	switch id := rec.Identity; {
+	case id.Cgroup == "":
+	case h != nil:
 		o.Cgroup = u.readCgroup(h, placed)
 		lk.addPeaks(u.j.group())
+	case placed:
+		if legacy := u.j.legacyHierarchy(); legacy != nil {
+			o.Cgroup = legacy.Read(id.Cgroup)
+		}
 	}
 }
 
@@ -163,7 +170,7 @@ func (u *service) sources(lk look) (changed, emptied <-chan struct{}) {
 			u.thaw(context.Background()) // the manager's own stop: its time is up
 		}
 	}
-	if u.watch == nil && lk.o.Cgroup.State == verify.CgroupPopulated && (lk.v.Exit.Known || lk.v.Lost) {
+	if u.watch == nil && u.j.hierarchy() != nil && lk.o.Cgroup.State == verify.CgroupPopulated && (lk.v.Exit.Known || lk.v.Lost) {
 		if w, err := u.j.group().Watch(); err == nil {
 			u.watch = w
 			return changed, atOnce() // it may have emptied before the watch began
@@ -235,9 +242,9 @@ func (u *service) signal(ctx context.Context, who unit.Who, signal int) error {
 	return u.unit.Kill(ctx, who, signal)
 }
 
-func (u *service) pause(ctx context.Context) error { return u.unit.Freeze(ctx) }
+func (u *service) pause(ctx context.Context) error { return u.j.freezeAlone(ctx, u.unit.Freeze(ctx)) }
 
-func (u *service) resume(ctx context.Context) error { return u.unit.Thaw(ctx) }
+func (u *service) resume(ctx context.Context) error { return u.j.thawAlone(u.unit.Thaw(ctx)) }
 
 // noteSteps: the manager acts by itself for a timeout, or for what the main
 // process left behind.
@@ -299,6 +306,9 @@ func (u *service) keep() error {
 		return nil
 	}
 	events, err := u.j.group().EventsPath()
+	if legacy := u.j.legacyHierarchy(); legacy != nil {
+		events, err = legacy.LastingPath(u.j.rec.Identity.Cgroup)
+	}
 	if err != nil {
 		return err
 	}
