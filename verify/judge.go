@@ -209,7 +209,8 @@ func (j judge) tree() Tree {
 		return t
 	}
 	if j.populated() {
-		t.Source, t.Members = "cgroup.events populated 1", j.o.Cgroup.Members
+		looked, said := j.o.Cgroup.occupied()
+		t.Source, t.Members = looked+" "+said, j.o.Cgroup.Members
 		return t
 	}
 	looked, said := j.lookedForMembers()

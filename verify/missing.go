@@ -111,7 +111,8 @@ func (j judge) lookedForMembers() (looked, said string) {
 	c, u := j.o.Cgroup, j.o.Unit
 	switch {
 	case c.State == CgroupPopulated:
-		return "cgroup.events", "populated 1" + members(c.Members)
+		looked, said = c.occupied()
+		return looked, said + members(c.Members)
 	case j.o.Isolation == IsolationGroup:
 		looked, said, seen := j.lookedAtGroup()
 		return looked, said + members(seen)

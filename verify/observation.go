@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -184,12 +185,23 @@ type Cgroup struct {
 	Path string
 	// Err says why State is CgroupUnavailable.
 	Err string
+	// Listed is true for a cgroup of version 1, which has no cgroup.events: it is
+	// populated because cgroup.procs lists Members.
+	Listed bool
 	// OOM is true when the kernel killed a member of a cgroup of ours for lack
 	// of memory (memory.events). It says why an end came and proves none.
 	OOM bool
 	// Members are the processes found in it, for CgroupPopulated; it may be
 	// short of some (other pid namespaces) and proves nothing when empty.
 	Members []Member
+}
+
+// occupied is what was looked at of a populated cgroup, and what it said.
+func (c Cgroup) occupied() (looked, said string) {
+	if c.Listed {
+		return "cgroup.procs", fmt.Sprintf("lists %d", len(c.Members))
+	}
+	return "cgroup.events", "populated 1"
 }
 
 // Member is one process found in a unit.

@@ -64,7 +64,7 @@ func (l *Legacy) Read(cgroup string) verify.Cgroup {
 		c.State, c.Err = verify.CgroupUnavailable, err.Error()
 	default:
 		if c.Members = members(&l.h, cgroup); len(c.Members) > 0 {
-			c.State = verify.CgroupPopulated
+			c.State, c.Listed = verify.CgroupPopulated, true
 			return c
 		}
 		c.State, c.Err = verify.CgroupUnavailable, cgroup+" lists no process, and is not removed"

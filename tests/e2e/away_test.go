@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/unitward/unitward/verify"
 )
 
 // The user's manager dies and does not come back: a run ends, in a bounded
@@ -58,13 +60,19 @@ func TestDisturbedManagerNeverComesBack(t *testing.T) {
 	w.want(123, "verify", "widow")
 }
 
-// A manager that does not answer holds nobody up who only looks.
+// A manager that does not answer holds nobody up who only looks, and keeps nobody
+// from ending a scope.
 func TestDisturbedManagerSilent(t *testing.T) {
 	needRootToKillManager(t)
 	w := asTester(t, testerDir(t))
 	for i := range 8 {
 		w.want(0, "start", "-u", "silent-"+strconv.Itoa(i), "--", "sleep", "1067")
 	}
+	scoped := *w
+	scoped.isolation = verify.IsolationScope
+	scoped.want(0, "start", "-u", "silent-scope", "--", "sh", "-c", "setsid sleep 1075 & exec sleep 1076")
+	alive(t, "sleep", "1075")
+	alive(t, "sleep", "1076")
 	pid := userManagerPID(t, 1000)
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -99,6 +107,10 @@ func TestDisturbedManagerSilent(t *testing.T) {
 			t.Errorf("want status 123 of %s", a)
 		}
 	}
+	w.report("stop", "--grace", "5s", "silent-scope").has("state=settled", "confirmed=true", "exit.signal=TERM", "tree.empty=true",
+		"stop.steps.0.detail=to each member of the cgroup, without the manager")
+	gone(t, 0, "sleep", "1075")
+	gone(t, 0, "sleep", "1076")
 	wake()
 	w.report("status", "silent-0").has("state=running")
 	for i := range 8 {

@@ -9,7 +9,8 @@ import (
 	"github.com/unitward/unitward/verify"
 )
 
-// On cgroup v1 alone nobody but the manager knows what is left of a unit.
+// On cgroup v1 alone the manager's word, and the removal of its cgroup, say that a
+// unit is empty.
 func TestVMLegacy(t *testing.T) {
 	needMachine(t, "legacy")
 	const why = "no cgroup2 file system is mounted"
@@ -49,13 +50,15 @@ func TestVMLegacy(t *testing.T) {
 			t.Errorf("it is not said what cannot be proven here: %s", a)
 		}
 	})
-	// The manager's word, which is none as long as a process is left.
+	// Nothing is confirmed as long as a process is left.
 	t.Run("service", func(t *testing.T) {
 		w := newWard(t)
 		_, r := w.withFile("run", "--", "sh", "-c", "setsid sleep 3602 & exit 7")
 		gone(t, 0, "sleep", "3602")
 		r.has("isolation=service", "state=settled", "confirmed=true", "grade=proven", "tree.empty=true", "exit.code=7")
-		if source := r.get("tree.source"); !strings.Contains(source, "ControlGroup") && !strings.Contains(source, "TasksCurrent") {
+		switch source := r.get("tree.source"); source {
+		case `systemd ControlGroup="" after the exit`, "systemd TasksCurrent=0", "cgroup removed, its parent is there":
+		default:
 			t.Errorf("it is empty by %q", source)
 		}
 
@@ -66,6 +69,23 @@ func TestVMLegacy(t *testing.T) {
 		alive(t, "sleep", "3603")
 		w.report("stop", "--grace", "5s", "kept").has("confirmed=true", "tree.empty=true", "exit.code=7")
 		gone(t, 0, "sleep", "3603")
+
+		// Nobody is left to ask how it ended, and its unit is gone.
+		w.want(0, "start", "-u", "ended", "--output", "null", "--", "sh", "-c", "setsid sleep 3606 & exit 7")
+		gone(t, patience, "sleep", "3606")
+		if left := ""; !eventually(func() bool { left = loadedUnits("ended.service"); return left == "" }) {
+			t.Errorf("still loaded: %s", left)
+		}
+		w.want(7, "wait", "--timeout", "15s", "ended")
+		w.report("status", "ended").has("state=settled", "confirmed=true", "exit.code=7", "tree.source=cgroup removed, its parent is there")
+
+		w.want(0, "start", "-u", "paused", "--", "sleep", "3607")
+		if a := w.want(125, "pause", "paused"); !strings.Contains(a.err, "the manager freezes no unit here") {
+			t.Errorf("the reason is not told: %s", a)
+		}
+		w.report("status", "paused").has("state=running")
+		w.want(0, "stop", "paused")
+		gone(t, 0, "sleep", "3607")
 
 		w.want(0, "start", "-u", "stubborn", "--", "sh", "-c", "(trap '' TERM; setsid sleep 3604) & trap '' TERM; exec sleep 3605")
 		alive(t, "sleep", "3604")

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -90,9 +89,6 @@ func TestParseTargets(t *testing.T) {
 			t.Errorf("%s is there twice", target)
 		}
 		names[target.log()+target.Name], names[target.String()] = true, true
-		if _, err := regexp.Compile(target.tests()); err != nil || !regexp.MustCompile(target.tests()).MatchString("TestVMTasks") {
-			t.Errorf("the tests of %s are %q: %v", target, target.tests(), err)
-		}
 	}
 }
 

@@ -107,24 +107,33 @@ func suitesOf(targets []Target) []Suite {
 	return out
 }
 
-// The tests of a target. Those of the cases run where nothing but an emulated
-// machine has what they depend on: a kernel without cgroup.kill, cgroup v1.
-const (
-	machineTests = `^TestVM`
-	caseTests    = `^(TestVM.*|TestKilledRun|TestKilledRunStubborn|TestKilledKeepers|TestKillsReaper|` +
-		`TestMemberOfAnotherUser|TestTamperedRecord|TestOtherBoot|TestReusedPID|TestForeign.*Stays|TestBytes|` +
-		`TestKeptLimits|TestLadderGoesOn)$|` +
-		`^TestScripts$/^[a-z]+$/^(run_leftovers|run_members|run_storm|run_timeout|keys_owners)$`
-	newestTests = machineTests + `|^TestCallerOnceKilled$`
-)
+// machineTests are for every emulated machine.
+const machineTests = `^TestVM`
 
-// tests are those that run in the target, a regular expression.
+// caseTests are tests of the cases, in some isolations, and scripts of them.
+func caseTests(isolations, scripts string) string {
+	return strings.Join([]string{
+		`^(TestForeignCgroupStays|TestLadderGoesOn|TestLegacy)$`,
+		`^(TestKilledRun|TestKilledKeepers|TestKillsReaper|TestMemberOfAnotherUser|TestOtherBoot|TestReusedPID|TestKeptLimits)$/^(` + isolations + `)$`,
+		`^TestTamperedRecord$/^(` + isolations + `)$/^(invocation_id|cgroup_inode|boot_id)$`,
+		`^TestBytes$/^(` + isolations + `)$/^not_UTF-8$`,
+		`^TestScripts$/^(` + isolations + `)$/^(` + scripts + `)$`,
+	}, "|")
+}
+
+// tests are those that run in the target, a regular expression. Those of the cases
+// run where nothing but an emulated machine has what they depend on: a kernel
+// without cgroup.kill, which isolation cgroup rests on, and cgroup v1.
 func (t Target) tests() string {
 	switch {
-	case t.Hierarchy != Unified, t.Name == "bullseye":
-		return caseTests
-	case t.Name == "sid":
-		return newestTests
+	case t.Hierarchy == Hybrid:
+		return `^TestVM(Hierarchy|UserScope|Stubborn|LimitsHeld|TasksCurrent|Uninterruptible)$|` + caseTests("service|cgroup", "run_storm|run_leftovers")
+	case t.Hierarchy == Legacy:
+		return machineTests + `|` + caseTests("service", "run_leftovers|run_members")
+	case t.Name == "bullseye":
+		return machineTests + `|` + caseTests("cgroup", "run_storm|run_leftovers")
+	case t.Name == "sid": // the kernel that kills at birth what a killed cgroup starts
+		return machineTests + `|^TestCallerOnceKilled$`
 	}
 	return machineTests
 }

@@ -3,6 +3,7 @@ package keeper
 import (
 	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,6 +27,24 @@ func TestGuardCgroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	var status unix.WaitStatus
+	if _, err := unix.Wait4(g.PID, &status, 0, nil); err != nil || !status.Exited() {
+		t.Errorf("wait: %v, status %v, want an exit", err, status)
+	}
+
+	// Of another file, such as cgroup v1's notify_on_release, only the end counts.
+	if err := os.WriteFile(file, []byte("1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if g, err = GuardCgroup(file); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond) // one that ended at once would have
+	if pid, err := unix.Wait4(g.PID, &status, unix.WNOHANG, nil); pid != 0 || err != nil {
+		t.Errorf("it has ended: %v, status %v", err, status)
+	}
+	if err := os.Truncate(file, 0); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := unix.Wait4(g.PID, &status, 0, nil); err != nil || !status.Exited() {
 		t.Errorf("wait: %v, status %v, want an exit", err, status)
 	}

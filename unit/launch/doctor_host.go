@@ -76,7 +76,7 @@ func (l *Launcher) hostNotes() []Note {
 	h := l.hierarchy()
 	switch {
 	case h == nil:
-		notes = append(notes, Note{"no cgroup v2 is mounted: the manager's word is the only evidence of an empty unit, and isolation cgroup does not work", "boot with systemd.unified_cgroup_hierarchy=1"})
+		notes = append(notes, Note{"no cgroup v2 is mounted: that a unit is empty is seen by the manager's word and the removal of its cgroup alone, and isolations scope and cgroup do not work", "boot with systemd.unified_cgroup_hierarchy=1"})
 	case h.Mount() != "/sys/fs/cgroup":
 		notes = append(notes, Note{"cgroup v2 is mounted at " + h.Mount() + " beside cgroup v1, which keeps the controllers: limits may not hold", "boot with systemd.unified_cgroup_hierarchy=1"})
 	}

@@ -80,18 +80,28 @@ func (p *scopePlace) ours(ctx context.Context) (lost bool, err error) {
 	return false, nil
 }
 
+// send goes by the manager, and past one that does not answer: that of systemd 247
+// answers nobody while it ends a fork bomb, which for its part has no end.
 func (p *scopePlace) send(ctx context.Context, signal int) (string, error) {
 	lost, err := p.ours(ctx)
+	if err == nil {
+		if how, done := p.j.killInstead(ctx, signal, p.unit.Version()); done {
+			return how, nil
+		}
+		err = p.unit.Kill(ctx, unit.WhoAll, signal)
+		lost = silent(err)
+	}
 	if lost {
 		return sentAlone, p.j.signalMembers(signal)
 	}
-	if err != nil {
-		return "", err
-	}
-	if how, done := p.j.killInstead(ctx, signal, p.unit.Version()); done {
-		return how, nil
-	}
-	return killedByManager, p.unit.Kill(ctx, unit.WhoAll, signal)
+	return killedByManager, err
+}
+
+// silent is true for an error that says nothing of the unit: nobody answered.
+func silent(err error) bool {
+	var unknown *unit.UnknownOutcomeError
+	var none *unit.NoManagerError
+	return errors.As(err, &unknown) || errors.As(err, &none)
 }
 
 func (p *scopePlace) kill(ctx context.Context) string {
@@ -121,7 +131,7 @@ func (p *scopePlace) resume(ctx context.Context) error {
 	}
 	err := p.j.thawAlone(p.unit.Thaw(ctx))
 	var ended *unit.EndedError
-	if errors.As(err, &ended) {
+	if errors.As(err, &ended) || silent(err) {
 		return nil
 	}
 	return err
