@@ -48,7 +48,7 @@ test-unit:
 test-rig:
 	$(GO) run ./tests/rig test
 
-# Emulated machines: every controller, each suite's kernel.
+# Emulated machines: every controller, each suite's kernel, and cgroup v1.
 test-vm:
 	$(GO) run ./tests/rig test -suites none -vm all
 
