@@ -52,6 +52,9 @@ func TestVMUnits(t *testing.T) {
 // TestVMUnitLimits needs every controller.
 func TestVMUnitLimits(t *testing.T) {
 	needsMachine(t)
+	if h := os.Getenv("UNITWARD_VM"); h != "unified" {
+		t.Skip("hierarchy: it is " + h + " here, and cgroup v1 has the controllers")
+	}
 	if os.Geteuid() != 0 {
 		t.Skip("cgroup2: only root may change the controllers of the top")
 	}

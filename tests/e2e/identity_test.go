@@ -177,8 +177,8 @@ func tamperedRecord(t *testing.T, w *ward) {
 		{"host", "0123456789abcdef0123456789abcdef", "host 0123456789abcdef0123456789abcdef", all},
 		{"boot_id", "0123456789abcdef0123456789abcdef", "", all},
 	} {
-		if !slices.Contains(c.isolations, w.isolation) {
-			continue
+		if !slices.Contains(c.isolations, w.isolation) || c.field == "cgroup_inode" && cgroupMount() == "" {
+			continue // that of a cgroup v1 is not recorded
 		}
 		t.Run(c.field, func(t *testing.T) {
 			w := w.again(t)

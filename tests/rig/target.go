@@ -127,11 +127,11 @@ func caseTests(isolations, scripts string) string {
 func (t Target) tests() string {
 	switch {
 	case t.Hierarchy == Hybrid:
-		return `^TestVM(Hierarchy|UserScope|Stubborn|LimitsHeld|TasksCurrent|Uninterruptible)$|` + caseTests("service|cgroup", "run_storm|run_leftovers")
+		return `^TestVM(Hierarchy|UserScope|Stubborn|LimitsHeld|TasksCurrent|Uninterruptible)$|` + caseTests("service|cgroup", "run_storm|stop_no_wait")
 	case t.Hierarchy == Legacy:
-		return machineTests + `|` + caseTests("service", "run_leftovers|run_members")
+		return machineTests + `|` + caseTests("service", "run_codes|stop_no_wait")
 	case t.Name == "bullseye":
-		return machineTests + `|` + caseTests("cgroup", "run_storm|run_leftovers")
+		return machineTests + `|` + caseTests("cgroup", "run_storm|stop_no_wait")
 	case t.Name == "sid": // the kernel that kills at birth what a killed cgroup starts
 		return machineTests + `|^TestCallerOnceKilled$`
 	}
