@@ -238,7 +238,8 @@ func (j judge) emptiness() (looked, said string, ok bool) {
 		// A cgroup that we own is proven by its removal: until then whoever
 		// holds its cgroup.procs open can put a process into it.
 		if j.service() || j.o.Isolation == IsolationScope {
-			return "cgroup.events", "populated 0", true
+			looked, said = j.o.Cgroup.unoccupied()
+			return looked, said, true
 		}
 	case CgroupGone:
 		if j.service() || j.o.Isolation == IsolationScope || j.o.Isolation == IsolationCgroup {

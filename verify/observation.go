@@ -186,7 +186,7 @@ type Cgroup struct {
 	// Err says why State is CgroupUnavailable.
 	Err string
 	// Listed is true for a cgroup of version 1, which has no cgroup.events: it is
-	// populated because cgroup.procs lists Members.
+	// populated when cgroup.procs lists Members, and empty when it lists nobody.
 	Listed bool
 	// OOM is true when the kernel killed a member of a cgroup of ours for lack
 	// of memory (memory.events). It says why an end came and proves none.
@@ -202,6 +202,14 @@ func (c Cgroup) occupied() (looked, said string) {
 		return "cgroup.procs", fmt.Sprintf("lists %d", len(c.Members))
 	}
 	return "cgroup.events", "populated 1"
+}
+
+// unoccupied is the same of an empty cgroup.
+func (c Cgroup) unoccupied() (looked, said string) {
+	if c.Listed {
+		return "cgroup.procs", "lists nobody, and no cgroup is below"
+	}
+	return "cgroup.events", "populated 0"
 }
 
 // Member is one process found in a unit.

@@ -16,8 +16,9 @@ import (
 
 // Legacy is systemd's own hierarchy of cgroup v1 (name=systemd), which holds the
 // processes of its units where no cgroup v2 is mounted (cgroups(7)). It has no
-// cgroup.events: that nobody is left is seen by the removal alone, which the kernel
-// refuses while a cgroup has a process.
+// cgroup.events. That nobody is left is seen by the removal, which the kernel refuses
+// while a cgroup has a process, and by the list of a cgroup that has none below it,
+// which the kernel makes at once: lists of several are no picture of one moment.
 type Legacy struct{ h Hierarchy }
 
 // FindLegacy finds the mount. The error is ErrNoHierarchy where there is none, or
@@ -51,30 +52,64 @@ func parseLegacy(line string) (*Hierarchy, bool) {
 	return mountOf(before)
 }
 
-// Read looks at a unit's cgroup once. It is gone, or has the processes that are
-// listed, or is unavailable: lists that have nobody in them, read one after the
-// other, prove nothing.
+// Read looks at a unit's cgroup once.
 func (l *Legacy) Read(cgroup string) verify.Cgroup {
-	c := verify.Cgroup{Path: cgroup}
+	c := verify.Cgroup{Path: cgroup, Listed: true}
 	err := l.see(cgroup)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return l.gone(cgroup)
 	case err != nil:
 		c.State, c.Err = verify.CgroupUnavailable, err.Error()
+		return c
+	}
+	before := l.single(cgroup)
+	nobody := l.listsNobody(cgroup)
+	switch c.Members = members(&l.h, cgroup); {
+	case len(c.Members) > 0:
+		c.State = verify.CgroupPopulated
+	case before && nobody && l.single(cgroup) && seesAll():
+		c.State = verify.CgroupEmpty
 	default:
-		if c.Members = members(&l.h, cgroup); len(c.Members) > 0 {
-			c.State, c.Listed = verify.CgroupPopulated, true
-			return c
-		}
-		c.State, c.Err = verify.CgroupUnavailable, cgroup+" lists no process, and is not removed"
+		c.State, c.Err = verify.CgroupUnavailable, cgroup+" lists no process, which is no proof, and is not removed"
 	}
 	return c
 }
 
+// single is true for a cgroup that is seen to have none below it.
+func (l *Legacy) single(cgroup string) bool {
+	p, err := l.h.path(cgroup)
+	if err != nil {
+		return false
+	}
+	entries, err := os.ReadDir(p)
+	return err == nil && !slices.ContainsFunc(entries, os.DirEntry.IsDir)
+}
+
+// listsNobody is true when the kernel's list of a cgroup is read, and empty.
+func (l *Legacy) listsNobody(cgroup string) bool {
+	p, err := l.h.path(cgroup)
+	if err != nil {
+		return false
+	}
+	b, err := os.ReadFile(filepath.Join(p, "cgroup.procs"))
+	return err == nil && len(b) == 0
+}
+
+// initialPIDs is the inode of the initial pid namespace (include/linux/proc_ns.h,
+// PROC_PID_INIT_INO).
+const initialPIDs = 0xEFFFFFFC
+
+// seesAll is true in the initial pid namespace: a list leaves out who is in one that
+// is not ours or below it.
+func seesAll() bool {
+	var st unix.Stat_t
+	return unix.Stat("/proc/self/ns/pid", &st) == nil && st.Ino == initialPIDs
+}
+
 // gone is the reading of a cgroup that is not there, as of one of version 2.
 func (l *Legacy) gone(cgroup string) verify.Cgroup {
-	c := verify.Cgroup{Path: cgroup, State: verify.CgroupGone}
+	c := verify.Cgroup{Path: cgroup, Listed: true, State: verify.CgroupGone}
 	for parent := filepath.Dir(cgroup); ; parent = filepath.Dir(parent) {
 		err := l.see(parent)
 		if err == nil {
