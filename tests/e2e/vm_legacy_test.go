@@ -70,6 +70,10 @@ func TestVMLegacy(t *testing.T) {
 		w.report("stop", "--grace", "5s", "kept").has("confirmed=true", "tree.empty=true", "exit.code=7")
 		gone(t, 0, "sleep", "3603")
 
+		// Its unit remains until this is seen, and no manager of a user counts.
+		_, r = w.withFile("run", "--leftovers", "wait", "--", "sh", "-c", "setsid sleep .5 & exit 7")
+		r.has("state=settled", "confirmed=true", "tree.empty=true", "exit.code=7")
+
 		// Nobody is left to ask how it ended, and its unit is gone.
 		w.want(0, "start", "-u", "ended", "--output", "null", "--", "sh", "-c", "setsid sleep 3606 & exit 7")
 		gone(t, patience, "sleep", "3606")
