@@ -127,9 +127,9 @@ func caseTests(isolations, scripts string) string {
 func (t Target) tests() string {
 	switch {
 	case t.Hierarchy == Hybrid:
-		return `^TestVM(Hierarchy|UserScope|Stubborn|LimitsHeld|TasksCurrent|Uninterruptible)$|` + caseTests("service|cgroup", "run_storm|stop_no_wait")
+		return `^TestVM(Hierarchy|UserScope|Stubborn|LimitsHeld|TasksCurrent)$|^TestKilledRun$/^(service|scope)$|` + caseTests("cgroup", "run_storm|stop_no_wait") + `|^TestScripts$/^service$/^run_storm$`
 	case t.Hierarchy == Legacy:
-		return machineTests + `|` + caseTests("service", "run_codes|stop_no_wait")
+		return `^TestVM(Hierarchy|Legacy|Stubborn|TasksCurrent|Uninterruptible)$|` + caseTests("service", "stop_no_wait")
 	case t.Name == "bullseye":
 		return machineTests + `|` + caseTests("cgroup", "run_storm|stop_no_wait")
 	case t.Name == "sid": // the kernel that kills at birth what a killed cgroup starts
