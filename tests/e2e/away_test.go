@@ -70,7 +70,7 @@ func TestDisturbedManagerSilent(t *testing.T) {
 	}
 	scoped := *w
 	scoped.isolation = verify.IsolationScope
-	scoped.want(0, "start", "-u", "silent-scope", "--", "sh", "-c", "setsid sleep 1075 & exec sleep 1076")
+	scoped.want(0, "start", "-u", "mute-scope", "--", "sh", "-c", "setsid sleep 1075 & exec sleep 1076")
 	alive(t, "sleep", "1075")
 	alive(t, "sleep", "1076")
 	pid := userManagerPID(t, 1000)
@@ -107,7 +107,7 @@ func TestDisturbedManagerSilent(t *testing.T) {
 			t.Errorf("want status 123 of %s", a)
 		}
 	}
-	w.report("stop", "--grace", "5s", "silent-scope").has("state=settled", "confirmed=true", "exit.signal=TERM", "tree.empty=true",
+	w.report("stop", "--grace", "5s", "mute-scope").has("state=settled", "confirmed=true", "exit.signal=TERM", "tree.empty=true",
 		"stop.steps.0.detail=to each member of the cgroup, without the manager")
 	gone(t, 0, "sleep", "1075")
 	gone(t, 0, "sleep", "1076")
