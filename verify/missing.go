@@ -121,7 +121,8 @@ func (j judge) lookedForMembers() (looked, said string) {
 	case c.State == CgroupEmpty:
 		return "cgroup.events", "populated 0, and the cgroup is not removed yet"
 	case c.State == CgroupUnavailable:
-		return "cgroup.events", orNotRead(c.Err)
+		looked, _ = c.occupied()
+		return looked, orNotRead(c.Err)
 	case !j.ours():
 		return "cgroup", "not read"
 	case u.ControlGroup == "" && j.reaped():
