@@ -90,16 +90,6 @@ func (s *seat) begin(cmd *exec.Cmd) *seated {
 	return p
 }
 
-// over is true when the program has ended.
-func (p *seated) over() bool {
-	select {
-	case <-p.ended:
-		return true
-	default:
-		return false
-	}
-}
-
 func (p *seated) signal(n syscall.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(n); err != nil {

@@ -51,7 +51,7 @@ func TestTerminalNotAsked(t *testing.T) {
 					t.Fatalf("the caller is stopped: %s", s.shown())
 				}
 			}
-			if group := s.foreground(); group != caller && !p.over() {
+			if group := s.foreground(); group != caller && !zombie(caller) {
 				t.Fatalf("group %d has the terminal of %d: %s", group, caller, s.shown())
 			}
 		}
