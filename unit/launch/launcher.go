@@ -44,11 +44,11 @@ type Launcher struct {
 	guards map[unit.Manager]*sharedGuard
 	// owned are children of this process that are of no job.
 	owned map[int]struct{}
-	// stopping has one for each service that a manager is being told to stop.
+	// stopping has one for each unit that a manager is being told to stop.
 	stopping chan struct{}
 }
 
-// mostStopping is how many services are told to stop at once. A manager hears one
+// mostStopping is how many units are told to stop at once. A manager hears one
 // request after another, and what others want to know of those that have stopped
 // comes behind them.
 const mostStopping = 16

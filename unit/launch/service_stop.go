@@ -43,14 +43,10 @@ func (j *Job) stopOwn(ctx context.Context, grace time.Duration, by string) (rep 
 	if !ok || !u.started || !u.undisturbed() {
 		return rep, false, nil
 	}
-	// With a thousand to stop, the first is known to have ended before the last is
-	// told to: the time that each may take begins in its turn.
-	select {
-	case j.l.stopping <- struct{}{}:
-	case <-ctx.Done():
-		return rep, true, ctx.Err()
+	next, err := j.l.turn(ctx)
+	if err != nil {
+		return rep, true, err
 	}
-	next := sync.OnceFunc(func() { <-j.l.stopping })
 	defer next()
 	at := seatOf(&j.rec.Identity)
 	rep, ok = j.seenRunning()
@@ -69,6 +65,18 @@ func (j *Job) stopOwn(ctx context.Context, grace time.Duration, by string) (rep 
 	}
 	j.l.noteSilence(at)
 	return rep, false, nil
+}
+
+// turn waits until a manager can be told to stop one more. With a thousand to stop,
+// the first is known to have ended before the last is told to: the time that each may
+// take begins in its turn. next lets the next one; it can be called again.
+func (l *Launcher) turn(ctx context.Context) (next func(), err error) {
+	select {
+	case l.stopping <- struct{}{}:
+		return sync.OnceFunc(func() { <-l.stopping }), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // over is true for a service of which a look has seen nothing any more, but for

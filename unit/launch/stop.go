@@ -65,6 +65,14 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 	if rep, done, err := j.stopOwn(ctx, grace, by); done {
 		return rep, err
 	}
+	next := func() {}
+	if at := seatOf(&j.rec.Identity); j.rec.Identity.Isolation == verify.IsolationScope && !j.l.silent(at) {
+		var err error
+		if next, err = j.l.turn(ctx); err != nil {
+			return j.report(j.last), err
+		}
+		defer next()
+	}
 	rep, err := j.look(ctx, actWait)
 	if err != nil || rep.State == unit.StateSettled {
 		return rep, err
@@ -94,7 +102,10 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 		// one: what is in it is the job's.
 		return j.stopWith(ctx, grace, by, FactTree, rep, func() (string, error) { return j.alone(j.killSignal()) })
 	}
-	return j.stopWith(ctx, grace, by, FactSettled, rep, func() (string, error) { return j.held.terminate(ctx, j.killSignal(), grace) })
+	return j.stopWith(ctx, grace, by, FactSettled, rep, func() (string, error) {
+		defer next()
+		return j.held.terminate(ctx, j.killSignal(), grace)
+	})
 }
 
 // stopWith is what follows once it is clear that there is something to end:

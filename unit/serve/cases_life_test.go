@@ -313,7 +313,7 @@ func manyCodes(s *session) {
 	all(runs)
 	if !eventually(func() bool {
 		after = descriptors()
-		return after == before
+		return after <= before // what the warm-up closes may be closed later
 	}) {
 		s.t.Errorf("the server has %d descriptors, and had %d", after, before)
 	}
