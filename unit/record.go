@@ -299,7 +299,9 @@ const (
 // exitAt is when the main process ended, or at the latest ended: the evidence
 // may know no more than when it was looked at.
 func exitAt(o verify.Observation, v verify.Verdict) time.Time {
-	if o.Unit.Read && o.Unit.InvocationID == o.InvocationID && !o.Unit.MainExitAt.IsZero() {
+	same := o.Unit.Read && o.Unit.InvocationID == o.InvocationID
+	told := o.Unit.InvocationID == "" && o.Recorded != nil
+	if (same || told) && !o.Unit.MainExitAt.IsZero() {
 		return o.Unit.MainExitAt
 	}
 	return v.Exit.At

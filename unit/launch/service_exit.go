@@ -14,7 +14,13 @@ import (
 // before it could be read: no reference held it, because the bus was away.
 func (u *service) told(lk *look) {
 	end, id := lk.reading.Told, u.j.rec.Identity.InvocationID
-	if end == nil || id == "" || end.InvocationID != id || lk.o.Recorded != nil || lk.o.Unit.InvocationID == id {
+	if end == nil || id == "" || end.InvocationID != id || lk.o.Unit.InvocationID == id {
+		return
+	}
+	if lk.o.Recorded != nil {
+		if lk.o.Unit.InvocationID == "" {
+			lk.o.Unit.MainExitAt = end.At // a recorder knows the end of the last process alone
+		}
 		return
 	}
 	r := verify.Recorded{InvocationID: id, ServiceResult: end.Result, At: end.At, Source: "systemd's signal"}

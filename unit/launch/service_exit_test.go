@@ -50,6 +50,9 @@ func TestTold(t *testing.T) {
 		if got.Known != c.known || got.Code != c.code || got.Signal != c.signal {
 			t.Errorf("%s: %+v", c.about, got)
 		}
+		if c.recorder != nil && !lk.o.Unit.MainExitAt.Equal(at) {
+			t.Errorf("%s: it does not say when the main process ended: %v", c.about, lk.o.Unit.MainExitAt)
+		}
 	}
 }
 
