@@ -193,14 +193,16 @@ type Spec struct {
 
 // Apart reports whether the job is, or may be, of another user than who starts
 // it, or below another root directory: by UID, GID, or a property (User=, Group=,
-// DynamicUser=, RootDirectory=, RootImage=). Such a job can neither read what is
-// for its caller alone nor execute this program.
+// DynamicUser=, PrivateUsers=managed, RootDirectory=, RootImage=). Such a job can
+// neither read what is for its caller alone nor execute this program.
 func (s *Spec) Apart() bool {
 	return s.UID != "" || s.GID != "" || slices.ContainsFunc(s.Properties, func(a string) bool {
 		name, value, _ := strings.Cut(a, "=")
 		switch name {
 		case "User", "Group", "RootImage":
 			return value != ""
+		case "PrivateUsers", "PrivateUsersEx":
+			return value == "managed"
 		case "RootDirectory":
 			return strings.Trim(value, "/") != ""
 		case "DynamicUser":

@@ -98,13 +98,14 @@ type dial struct {
 	stays, staysOnBus string
 	// shown turns what systemctl shows into the number on the bus.
 	shown func(t *testing.T, value string) string
-	// since is the first systemd that reads it as its systemd-run does now.
+	// since is the first systemd that reads it as later ones do: 247 knows no ‱, and
+	// counts the fraction of a size otherwise.
 	since int
 }
 
 var dials = []dial{
 	{"MemoryLow", "MemoryLow", sizes, "", "7340033", "7340033", infinite, 0},
-	{"IOReadBandwidthMax", "IOReadBandwidthMax", sizes, "/dev/null ", "7340033", "7340033", infinite, 0},
+	{"IOReadBandwidthMax", "IOReadBandwidthMax", sizes, "/dev/null ", "7340033", "7340033", infinite, 248},
 	{"CPUQuota", "CPUQuotaPerSecUSec", shares, "", "73%", "730000", span, 248},
 	{"TimerSlackNSec", "TimerSlackNSec", spans, "", "7340033", "7340033", slack, 0},
 	{"LimitCPU", "LimitCPU", limits, "", "7340033", "7340033", infinite, 0},

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,12 +25,17 @@ func (b batch) String() string {
 	return strings.Join(all, ", ")
 }
 
-// batches puts cases together, of which no two have a property in common.
+// batches puts cases together, of which no two have a property in common. What
+// often keeps a service from starting is alone.
 func batches(cases []rigCase) []batch {
-	const most = 12
-	var all []batch
+	const most = 20
+	var all, single []batch
 next:
 	for _, rc := range cases {
+		if rc.breaks() {
+			single = append(single, batch{rc})
+			continue
+		}
 		for i, b := range all {
 			if len(b) < most && !b.has(rc) {
 				all[i] = append(b, rc)
@@ -38,7 +44,19 @@ next:
 		}
 		all = append(all, batch{rc})
 	}
-	return all
+	return append(all, single...)
+}
+
+func (r rigCase) breaks() bool {
+	name, value, _ := strings.Cut(r.assign[0], "=")
+	for _, prefix := range []string{"RootHash", "RootVerity", "RootMStack", "RootImage", "Extension", "MountImages", "IPCNamespace", "NetworkNamespace", "UserNamespace",
+		"SELinux", "AppArmor", "Smack", "BPF", "IPEgress", "IPIngress", "SocketBind", "RestrictFileSystems", "RestrictNetworkInterfaces", "Private", "Protect", "TTYPath",
+		"LoadCredential", "SetCredential", "ImportCredential", "LogNamespace", "NUMA", "CPUAffinity", "AmbientCapabilities", "ExecSearchPath", "BindNetworkInterface", "NFTSet"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return strings.Contains(value, "/none") || strings.Contains(value, "/a b") || len(r.assign) > 2
 }
 
 func (b batch) has(rc rigCase) bool {
@@ -52,8 +70,8 @@ func (b batch) has(rc rigCase) bool {
 
 // allowed are the cases that a user may say of a unit of that type, and that can
 // be compared here. With another user or root directory a job is another one
-// (tests/e2e has those), 4096 bytes are too few for any, and in /opt is what the
-// rig has of unitward.
+// (tests/e2e has those), 4096 bytes are too few for any, in /opt is what the rig has
+// of unitward, and a user's ProtectHome=yes is refused.
 func (r *rig) allowed(unit string) []rigCase {
 	var all []rigCase
 next:
@@ -65,7 +83,8 @@ next:
 		for _, a := range rc.assign {
 			name, _, _ := strings.Cut(a, "=")
 			if property.Reserved(name) != nil || unit == property.Scope && property.OfScope([]string{a}) != nil ||
-				slices.Contains([]string{"User", "Group", "DynamicUser", "RootDirectory", "RootImage"}, name) || a == "MemoryMax=4096" || strings.HasSuffix(a, "+/opt") {
+				slices.Contains([]string{"User", "Group", "DynamicUser", "RootDirectory", "RootImage"}, name) || a == "MemoryMax=4096" || strings.HasSuffix(a, "+/opt") ||
+				a == "PrivateUsers=managed" || a == "ProtectHome=yes" && r.mode == "--user" {
 				continue next
 			}
 		}
@@ -92,7 +111,7 @@ func TestRigServicesByTheProgram(t *testing.T) {
 
 // TestRigScopesByTheProgram is the same for scopes.
 func TestRigScopesByTheProgram(t *testing.T) {
-	byTheProgram(t, property.Scope, 100)
+	byTheProgram(t, property.Scope, 80)
 }
 
 func byTheProgram(t *testing.T, unit string, atLeast int) {
@@ -157,7 +176,9 @@ func (p *program) compare(t *testing.T, b batch) {
 	got := p.both(t, b)
 	switch {
 	case got[0] == nil && got[1] == nil:
-		if len(b) > 1 {
+		if len(b) == 1 {
+			t.Logf("neither starts one with %s", b)
+		} else {
 			p.compare(t, b[:len(b)/2])
 			p.compare(t, b[len(b)/2:])
 		}
@@ -216,13 +237,13 @@ func (p *program) both(t *testing.T, b batch) (got [2][]string) {
 	var messages [2]bytes.Buffer
 	names := [2]string{p.rig.name(p.n, "ours"), p.rig.name(p.n, "theirs")}
 	for i, argv := range [2][]string{
-		{os.Getenv("UNITWARD_BIN"), "--state-dir", p.state, "start", p.mode, "--quiet", "--output", "journal", "--unit", names[0]},
-		{"systemd-run", p.mode, "--quiet", "--service-type=exec", "--unit", names[1]},
+		{os.Getenv("UNITWARD_BIN"), "--state-dir", p.state, "start", p.mode, "--quiet", "--description=rig", "--output", "journal", "--unit", names[0]},
+		{"systemd-run", p.mode, "--quiet", "--description=rig", "--service-type=exec", "--unit", names[1]},
 	} {
 		if p.scope {
 			argv = [2][]string{
-				{os.Getenv("UNITWARD_BIN"), "--state-dir", p.state, "run", p.mode, "--quiet", "--scope", "--unit", names[0]},
-				{"systemd-run", p.mode, "--quiet", "--scope", "--unit", names[1]},
+				{os.Getenv("UNITWARD_BIN"), "--state-dir", p.state, "run", p.mode, "--quiet", "--description=rig", "--scope", "--unit", names[0]},
+				{"systemd-run", p.mode, "--quiet", "--description=rig", "--scope", "--unit", names[1]},
 			}[i]
 		}
 		cmd := exec.Command(argv[0], slices.Concat(argv[1:], said, []string{"--", "sleep", "600"})...)
@@ -247,16 +268,23 @@ func (p *program) both(t *testing.T, b batch) (got [2][]string) {
 		}
 	}
 	if started[0] && started[1] {
-		out, err := exec.Command("systemctl", p.mode, "show", "--all", "--", names[0]+suffix, names[1]+suffix).Output()
-		shown := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n\n")
-		if err != nil || len(shown) != 2 {
-			t.Fatalf("cannot show %s: %v, %d units", b, err, len(shown))
-		}
+		var errs [2]error
 		for i := range 2 {
-			got[i] = steady(strings.Split(strings.ReplaceAll(shown[i], names[i], "UNIT"), "\n"))
+			var out []byte
+			out, errs[i] = exec.Command("systemctl", p.mode, "show", "--all", "--", names[i]+suffix).Output()
+			got[i] = steady(strings.Split(strings.ReplaceAll(string(out), names[i], "UNIT"), "\n"))
+		}
+		if errs[0] != nil && errs[1] == nil {
+			t.Errorf("cannot show what unitward started with %s: %v", b, errs[0])
+		}
+		if errs[0] != nil || errs[1] != nil {
+			t.Logf("systemctl cannot show one with %s: %v", b, errs[1]) // halved, as what does not start
+			got = [2][]string{}
 		}
 	}
 	for i := range 2 {
+		// The first process of a PID namespace heeds no SIGTERM.
+		p.call("KillUnit", names[i]+suffix, "all", int32(syscall.SIGKILL))
 		p.call("StopUnit", names[i]+suffix, "replace")
 		p.call("ResetFailedUnit", names[i]+suffix)
 		if p.scope || !started[i] {

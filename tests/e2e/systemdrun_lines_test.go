@@ -61,6 +61,7 @@ var foregroundLines = []line{
 	{theirs: "-p InaccessiblePaths=/etc/passwd -- sh -c 'cat /etc/passwd 2>/dev/null | wc -c'", root: true},
 	{theirs: "-p TemporaryFileSystem=/var -- ls -A /var", root: true},
 	{theirs: "-p BindReadOnlyPaths=/usr/share:/mnt -- sh -c 'test -d /mnt/doc && echo bound'", root: true},
+	{theirs: "-p PrivateUsers=managed -- id -u", root: true, since: 260},
 	{theirs: "-p DynamicUser=yes -- sh -c 'test $(id -u) -ge 61184 && echo dynamic'", root: true},
 	{theirs: "--uid=nobody id -un", root: true},
 	{theirs: "--uid=nobody --gid=daemon -- id -un", root: true},
