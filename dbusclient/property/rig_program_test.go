@@ -235,7 +235,7 @@ func (p *program) both(t *testing.T, b batch) (got [2][]string) {
 	}
 	var ended [2]chan error
 	var messages [2]bytes.Buffer
-	names := [2]string{p.rig.name(p.n, "ours"), p.rig.name(p.n, "theirs")}
+	names := [2]string{p.name(p.n, "ours"), p.name(p.n, "theirs")}
 	for i, argv := range [2][]string{
 		{os.Getenv("UNITWARD_BIN"), "--state-dir", p.state, "start", p.mode, "--quiet", "--description=rig", "--output", "journal", "--unit", names[0]},
 		{"systemd-run", p.mode, "--quiet", "--description=rig", "--service-type=exec", "--unit", names[1]},
