@@ -117,7 +117,6 @@ var backgroundLines = []line{
 	{theirs: "-u UNIT -p Delegate=yes sleep 403"},
 	{theirs: "-u UNIT -p IPAccounting=yes -p IOAccounting=yes sleep 403"},
 	{theirs: "-u UNIT -p IOReadBandwidthMax='/dev/null 1M' -p IOWriteIOPSMax='/dev/null 100' sleep 403"},
-	{theirs: "-u UNIT -p IPIngressFilterPath=/sys/fs/bpf/none sleep 403", root: true},
 	{theirs: "-u UNIT -p IPAddressDeny=any -p IPAddressAllow=localhost sleep 403"},
 	{theirs: "-u UNIT -p DevicePolicy=closed -p 'DeviceAllow=/dev/null rw' sleep 403"},
 	{theirs: "-u UNIT -p AllowedCPUs=0 sleep 403"},
