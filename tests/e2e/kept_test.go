@@ -152,6 +152,7 @@ func TestTerminalKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.status()
+		w.ended(w.recordOf("run-of-terminal").Reaper) // killed at the same time, but not gone
 		w.report("status", "of-terminal").has("state=running")
 		touch(t, leave)
 		w.want(6, "wait", "--timeout", "15s", "of-terminal")

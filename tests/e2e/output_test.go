@@ -147,6 +147,12 @@ func (w *ward) kill(p unit.Process) {
 	if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil {
 		w.t.Fatal(err)
 	}
+	w.ended(p)
+}
+
+// ended waits until a process that was killed has ended.
+func (w *ward) ended(p unit.Process) {
+	w.t.Helper()
 	if !eventually(func() bool { return launch.Ended(p) }) {
 		w.t.Fatalf("process %d does not end", p.PID)
 	}
