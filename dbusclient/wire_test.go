@@ -290,10 +290,7 @@ func TestWireCloseOfStuckWrite(t *testing.T) {
 	l := &link{wire: p.wire}
 	stuck := make(chan error, 1)
 	go func() { stuck <- l.send(t.Context(), "/a", "i.f.A", make([]byte, 8<<20)).wait() }()
-	for { // until it is in the write
-		if !p.wire.mu.TryLock() {
-			break
-		}
+	for p.wire.mu.TryLock() { // until it is in the write
 		p.wire.mu.Unlock()
 	}
 	closed := make(chan struct{})

@@ -97,19 +97,19 @@ func (j *Job) spawnKeeper(s *unit.Spec, stdio Stdio) error {
 	if err != nil {
 		return err
 	}
-	defer control.Close()
+	defer func() { _ = control.Close() }()
 	go func() { _, _ = process.Wait() }() // it may outlive us; while we are there it leaves no zombie
 	return j.converse(control, b)
 }
 
 // converse tells the keeper what to do and hears what came of it.
-func (j *Job) converse(control net.Conn, order []byte) error {
+func (j *Job) converse(control *net.UnixConn, order []byte) error {
 	err := control.SetDeadline(time.Now().Add(spawnTimeout))
 	if err == nil {
 		_, err = control.Write(order)
 	}
-	if c, ok := control.(interface{ CloseWrite() error }); ok && err == nil {
-		err = c.CloseWrite()
+	if err == nil {
+		err = control.CloseWrite()
 	}
 	if err != nil {
 		return fmt.Errorf("cannot tell the keeper: %w", err)
