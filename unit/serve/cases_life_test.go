@@ -92,12 +92,16 @@ func outputGoesOn(s *session) {
 		s.ends(s.stop(name, 1000), "cancelled", nil)
 		return
 	}
-	// Outside of it is the keeper, and nobody reads without one: the job ends by
-	// that, and its reaper says so.
+	// Outside of it is the keeper: without one the job goes on, and what it writes is
+	// lost, which is said.
 	if err := syscall.Kill(recordOf(s.t, s.state, name).Keeper.PID, syscall.SIGKILL); err != nil {
 		s.t.Fatal(err)
 	}
-	s.ends(s.wait(name, "settled").Report, "signaled", "PIPE")
+	r := s.stop(name, 1000)
+	s.ends(r, "cancelled", "TERM")
+	if r.Streams.State != "lost" {
+		s.t.Errorf("its streams are %+v", r.Streams)
+	}
 }
 
 // written is how much of a captured output is there, with what was dropped.
