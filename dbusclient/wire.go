@@ -334,7 +334,13 @@ func (w *wire) Close() error {
 
 func (w *wire) end(err error) {
 	_ = w.conn.Close() // first, for whoever writes holds the lock
-	if end := w.passage.End; end != nil && w.ended() == nil {
+	w.mu.Lock()
+	over := w.err != nil
+	if w.broken != nil {
+		err = w.broken
+	}
+	w.mu.Unlock()
+	if end := w.passage.End; end != nil && !over {
 		if said := end(); said != nil && !errors.Is(err, errClosed) {
 			err = said
 		}
@@ -343,9 +349,6 @@ func (w *wire) end(err error) {
 	defer w.mu.Unlock()
 	if w.err != nil {
 		return
-	}
-	if w.broken != nil {
-		err = w.broken
 	}
 	w.err, w.waits = err, map[uint32]chan<- *dbus.Message{}
 	close(w.done)

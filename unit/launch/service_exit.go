@@ -77,6 +77,7 @@ func (u *service) placed(r dbusclient.Reading) bool {
 		return false
 	case r.ControlGroup != "":
 		id.Cgroup = r.ControlGroup
+		u.locate(id)
 	case r.Slice != "":
 		id.Cgroup = u.client.UnitCgroup(r.Slice, id.Unit)
 	default:
