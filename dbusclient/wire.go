@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -71,7 +72,39 @@ func dialWire(path string, uid int, deliver func(*dbus.Message)) (*wire, error) 
 		}
 		return nil, err
 	}
+	if err := known(c); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
 	return newWire(Passage{Conn: c}, uid, "NEGOTIATE_UNIX_FD\r\n", deliver), nil
+}
+
+// errApart says that numbers of processes mean others to a manager than to us.
+var errApart = errors.New("it is outside of this pid namespace, where the number of a process is another's")
+
+// known fails where who listens has no number here: it is outside of this process's
+// pid namespace (unix(7), SO_PEERCRED; pid_namespaces(7)). A manager there would take
+// the number of a process that it is given for another process's, move that into a
+// unit and end it with it.
+func known(c *net.UnixConn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *unix.Ucred
+	var perr error
+	err = raw.Control(func(fd uintptr) {
+		peer, perr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	switch {
+	case err != nil:
+		return err
+	case perr != nil:
+		return os.NewSyscallError("SO_PEERCRED", perr)
+	case peer.Pid == 0:
+		return errApart
+	}
+	return nil
 }
 
 // newWire is a wire over a connection; more is said between the authentication

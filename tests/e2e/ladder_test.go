@@ -82,3 +82,33 @@ func fromKilledCgroup(t *testing.T) []string {
 	})
 	return []string{"sh", "-c", `d=` + terminal + join, "sh"}
 }
+
+// In a container that has the host's manager at hand but not its process numbers, that
+// manager would put others' processes into units, and end them.
+func TestManagerOfAnotherPIDNamespace(t *testing.T) {
+	needRig(t)
+	if os.Geteuid() != 0 {
+		t.Skip("user: only root makes pid namespaces in the rig")
+	}
+	in(t, []string{verify.IsolationService, verify.IsolationScope}, func(t *testing.T, w *ward) {
+		before := ownCgroup()
+		report := filepath.Join(t.TempDir(), "report")
+		auto := *w
+		auto.isolation = ""
+		said := withoutInit(t, strings.Join(w.cmd("run", "--", "true").Args, " ")+"\necho status $?\n"+
+			strings.Join(auto.cmd("run", "--report", report, "--", "false").Args, " ")+"\necho status $?\n")
+		if want := "outside of this pid namespace"; !strings.Contains(said, "status 125") || !strings.Contains(said, want) || !strings.Contains(said, "status 1\n") {
+			t.Errorf("it said %q, want status 125 with %q, and then status 1", said, want)
+		}
+		r := readReport(t, report)
+		if got := r.get("isolation"); got != verify.IsolationCgroup && got != verify.IsolationGroup {
+			t.Errorf("the isolation is %s", got)
+		}
+		if why := r.get("refused.0.why"); r.get("refused.0.what") != verify.IsolationService || !strings.Contains(why, "pid namespace") {
+			t.Errorf("refused is %s", r.get("refused"))
+		}
+		if now := ownCgroup(); now != before {
+			t.Errorf("this process was in %s and is in %s", before, now)
+		}
+	})
+}

@@ -214,6 +214,8 @@ func (c *call) waitFor(ctx context.Context, j *job, fact string) {
 		select {
 		case <-changed:
 			continue
+		case <-j.settled: // after the last change, of which this may have been told before
+			continue
 		case <-ctx.Done():
 		}
 		break
