@@ -62,9 +62,6 @@ func (c *Client) Loaded(ctx context.Context, name string) (bool, error) {
 	return state == "loaded", err
 }
 
-// Name is the unit's full name.
-func (u *Unit) Name() string { return u.name }
-
 // Version is the major version of the unit's manager; 0 when it could not be
 // read.
 func (u *Unit) Version() int { return u.c.Version() }

@@ -108,7 +108,7 @@ func Locate(s *unit.Spec, dir string, search []string) (err error) {
 	if s.Dir, err = workingDirectory(dir); err != nil {
 		return err
 	}
-	s.Path, err = Resolve(s.Command[0], s.Dir, search)
+	s.Path, err = resolve(s.Command[0], s.Dir, search)
 	return err
 }
 
@@ -132,13 +132,13 @@ func locateBelow(root string, s *unit.Spec, dir string, search []string) error {
 		if !filepath.IsAbs(d) {
 			d = filepath.Join(s.Dir, d) // an empty one is the working directory
 		}
-		if s.Path = filepath.Join(d, command); Executable(filepath.Join(root, s.Path)) == nil {
+		if s.Path = filepath.Join(d, command); executable(filepath.Join(root, s.Path)) == nil {
 			return nil
 		}
 	}
 	// A mount may bring it from here.
 	var err error
-	s.Path, err = Resolve(command, s.Dir, search)
+	s.Path, err = resolve(command, s.Dir, search)
 	return err
 }
 

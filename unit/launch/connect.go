@@ -96,11 +96,6 @@ func (l *Launcher) client(ctx context.Context, at seat) (*dbusclient.Client, err
 	return nil, c.err
 }
 
-// connected awaits what Connect began.
-func (l *Launcher) connected(ctx context.Context, at seat) (*dbusclient.Client, error) {
-	return l.client(ctx, at)
-}
-
 // silent reports whether a manager did not answer in time, a short time ago.
 func (l *Launcher) silent(at seat) bool {
 	l.mu.Lock()

@@ -114,7 +114,7 @@ func (l *Launcher) examine(ctx context.Context, caller keeper.Caller, rung strin
 // probe runs `true` and returns its report.
 func (l *Launcher) probe(ctx context.Context, caller keeper.Caller, rung string, m unit.Manager) (unit.Report, error) {
 	env := []string{"PATH=/usr/bin:/bin"}
-	path, err := Resolve("true", "/", env)
+	path, err := resolve("true", "/", env)
 	if err != nil {
 		return unit.Report{}, err
 	}

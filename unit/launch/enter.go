@@ -20,13 +20,13 @@ func Enter(args []string) (status int, entered bool, err error) {
 	switch verb, arg := args[1], args[2]; verb {
 	case BecomeVerb:
 		return keeper.Become(arg), true, nil
-	case TendVerb:
-		return Tend(arg, os.Getenv), true, nil
-	case KeepVerb:
+	case tendVerb:
+		return tend(arg, os.Getenv), true, nil
+	case keepVerb:
 		keeper.ReadCaller()
 		self, err := os.Executable()
 		if err == nil {
-			err = RunKeeper(arg, self, os.Geteuid())
+			err = runKeeper(arg, self, os.Geteuid())
 		}
 		if err != nil {
 			return 1, true, nil // it was told to the one who could say it

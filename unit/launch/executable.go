@@ -20,12 +20,12 @@ import (
 // defaultPath is where execvp(3) of glibc looks where no PATH is set.
 const defaultPath = "/bin:/usr/bin"
 
-// Resolve finds the executable of a command as execvp(3) does, in the PATH of
+// resolve finds the executable of a command as execvp(3) does, in the PATH of
 // the job's environment and from its working directory. An empty PATH is that
 // directory; one that is not set, /bin and /usr/bin. The error is a
 // *unit.StartError with status 127 when there is none and 126 when there is
 // one that cannot be executed; both name what was searched.
-func Resolve(command, dir string, env []string) (string, error) {
+func resolve(command, dir string, env []string) (string, error) {
 	fail := func(status int, format string, args ...any) error {
 		return &unit.StartError{Unit: command, Status: status, Detail: fmt.Sprintf(format, args...)}
 	}
@@ -37,7 +37,7 @@ func Resolve(command, dir string, env []string) (string, error) {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
-		if err := Executable(path); err != nil {
+		if err := executable(path); err != nil {
 			return "", fail(execStatus(err), "%v", err)
 		}
 		return path, nil
@@ -55,7 +55,7 @@ func Resolve(command, dir string, env []string) (string, error) {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
-		err := Executable(path)
+		err := executable(path)
 		if err == nil {
 			return path, nil
 		}
@@ -82,9 +82,9 @@ func lookup(env []string, name string) (value string, ok bool) {
 	return "", false
 }
 
-// Executable reports why execve(2) of the file would fail, as far as that can
+// executable reports why execve(2) of the file would fail, as far as that can
 // be seen beforehand: nil, or an error that wraps the errno.
-func Executable(path string) error {
+func executable(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err

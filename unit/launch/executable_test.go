@@ -83,12 +83,12 @@ func TestExecutable(t *testing.T) {
 		"blank": syscall.ENOEXEC, "bare": syscall.ENOEXEC, "text": syscall.ENOEXEC, "empty": syscall.ENOEXEC, "elf-cut": syscall.ENOEXEC,
 	} {
 		path := filepath.Join(dir, name)
-		err := Executable(path)
+		err := executable(path)
 		if want == 0 && err != nil || want != 0 && !errors.Is(err, want) {
-			t.Errorf("Executable(%s) = %v, want %v", name, err, want)
+			t.Errorf("executable(%s) = %v, want %v", name, err, want)
 		}
 		if err != nil && (!strings.Contains(err.Error(), name) || strings.ContainsAny(err.Error(), "\r\n")) {
-			t.Errorf("Executable(%s): %q", name, err)
+			t.Errorf("executable(%s): %q", name, err)
 		}
 		// The kernel is the judge, but for what only it can tell.
 		if name == "binary" || name == "static" || name == "elf-odd" || name == "bare" {
@@ -152,7 +152,7 @@ func TestResolve(t *testing.T) {
 		{"absolute and missing", dir + "/missing", nil, "", 127, "no such file"},
 		{"absolute and a directory", dir + "/sub", nil, "", 126, "is a directory"},
 	} {
-		got, err := Resolve(c.command, dir, c.env)
+		got, err := resolve(c.command, dir, c.env)
 		if c.status == 0 {
 			if err != nil || got != dir+c.want {
 				t.Errorf("%s: Resolve = %q, %v; want %s", c.name, got, err, c.want)
@@ -168,7 +168,7 @@ func TestResolve(t *testing.T) {
 
 // Without a PATH there is still one (execvp(3)).
 func TestResolveWithoutPath(t *testing.T) {
-	if got, err := Resolve("sh", "/", nil); err != nil || got != "/bin/sh" && got != "/usr/bin/sh" {
+	if got, err := resolve("sh", "/", nil); err != nil || got != "/bin/sh" && got != "/usr/bin/sh" {
 		t.Errorf("Resolve = %q, %v", got, err)
 	}
 }
@@ -200,7 +200,7 @@ func TestInterpretersOfInterpreters(t *testing.T) {
 		{chain("gone", 2, dir+"/last"), syscall.ENOENT}, {chain("plain", 1, dir+"/plain"), syscall.ENOEXEC},
 		{chain("closed", 1, dir+"/text"), syscall.EACCES}, {loop, syscall.ELOOP},
 	} {
-		err := Executable(c.path)
+		err := executable(c.path)
 		if c.want == 0 && err != nil || c.want != 0 && !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.path, err, c.want)
 		}
@@ -223,7 +223,7 @@ func FuzzFormat(f *testing.F) {
 		if err := os.WriteFile(file, content, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		err := Executable(file) // it must not panic
+		err := executable(file) // it must not panic
 		var errno syscall.Errno
 		if err != nil && !errors.As(err, &errno) {
 			t.Fatalf("no errno in %v", err)

@@ -83,7 +83,7 @@ func neverRan(s *unit.Spec, name, result string, r dbusclient.Reading) error {
 	}
 	if code == statusExec {
 		e.Status = statusNoExec
-		if err := Executable(s.Path); err != nil {
+		if err := executable(s.Path); err != nil {
 			e.Detail = err.Error()
 			e.Status = execStatus(err)
 		}
@@ -105,7 +105,7 @@ func dependency(s *unit.Spec) string {
 // explains reports whether what was asked for can make systemd fail with the
 // status, below systemd 256.
 func explains(s *unit.Spec, code int) bool {
-	return refusable(s) || code == statusExec && Executable(s.Path) != nil || code == statusChdir && enterable(s.Dir) != nil
+	return refusable(s) || code == statusExec && executable(s.Path) != nil || code == statusChdir && enterable(s.Dir) != nil
 }
 
 // enterable reports why chdir(2) to a directory would fail, as far as that can

@@ -93,7 +93,7 @@ func moment(usec uint64) string { return time.UnixMicro(int64(usec)).UTC().Forma
 // launchFar is launch for a manager elsewhere.
 func (u *service) launchFar(ctx context.Context, s *unit.Spec, io Stdio) (err error) {
 	rec := u.j.rec
-	if u.client, err = u.j.l.connected(ctx, seat{s.Manager, s.Remote}); err != nil {
+	if u.client, err = u.j.l.client(ctx, seat{s.Manager, s.Remote}); err != nil {
 		return err
 	}
 	if s.Timeout > 0 && stopsClock(s.Leftovers, u.client.Version()) {

@@ -12,7 +12,7 @@ import (
 // process is in among the manager's own, and below it the one that was asked
 // for.
 func (l *Launcher) inherit(ctx context.Context, s *unit.Spec) (*unit.Spec, error) {
-	c, err := l.connected(ctx, here(s.Manager))
+	c, err := l.client(ctx, here(s.Manager))
 	if err != nil {
 		return nil, err
 	}

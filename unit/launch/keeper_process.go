@@ -18,8 +18,8 @@ import (
 	"github.com/unitward/unitward/unit/keeper"
 )
 
-// KeepVerb makes this program the keeper of a job: see RunKeeper.
-const KeepVerb = "_keep"
+// keepVerb makes this program the keeper of a job: see runKeeper.
+const keepVerb = "_keep"
 
 const (
 	// spawnTimeout bounds a start by a keeper of its own.
@@ -93,7 +93,7 @@ func (j *Job) spawnKeeper(s *unit.Spec, stdio Stdio) error {
 	if err := j.entry.Put(j.rec); err != nil {
 		return err
 	}
-	control, process, err := keeper.Spawn(j.l.cfg.Self, []string{j.l.cfg.Self, KeepVerb, j.l.cfg.StateDir}, files)
+	control, process, err := keeper.Spawn(j.l.cfg.Self, []string{j.l.cfg.Self, keepVerb, j.l.cfg.StateDir}, files)
 	if err != nil {
 		return err
 	}
@@ -176,9 +176,9 @@ func texts(in [][]byte) []string {
 	return out
 }
 
-// RunKeeper is the keeper of one job, from its start to its proven end. What
+// runKeeper is the keeper of one job, from its start to its proven end. What
 // to do it reads from the descriptor keeper.ControlFD, which it also answers at.
-func RunKeeper(stateDir, self string, uid int) error {
+func runKeeper(stateDir, self string, uid int) error {
 	control := os.NewFile(keeper.ControlFD, "keeper")
 	b, err := io.ReadAll(io.LimitReader(control, maxOrder+1))
 	if err != nil {

@@ -98,7 +98,7 @@ func (j *Job) try(ctx context.Context, rung string, s *unit.Spec, io Stdio) erro
 		return err
 	case verify.IsolationScope:
 		id.Manager, id.Unit = s.Manager, j.rec.Name+".scope"
-		if _, err := j.l.connected(ctx, here(s.Manager)); err != nil {
+		if _, err := j.l.client(ctx, here(s.Manager)); err != nil {
 			return err
 		}
 	}

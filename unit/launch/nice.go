@@ -21,7 +21,7 @@ func (l *Launcher) nice(ctx context.Context, s *unit.Spec) error {
 	if !ok || s.Manager != unit.ManagerUser || l.cfg.UID == 0 {
 		return nil
 	}
-	c, err := l.connected(ctx, here(s.Manager))
+	c, err := l.client(ctx, here(s.Manager))
 	if err != nil {
 		return err
 	}

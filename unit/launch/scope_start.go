@@ -31,7 +31,7 @@ const scopeTimeout = time.Minute
 func (p *scopePlace) start(ctx context.Context, s *unit.Spec) error {
 	rec := p.j.rec
 	id := &rec.Identity
-	c, err := p.j.l.connected(ctx, here(s.Manager))
+	c, err := p.j.l.client(ctx, here(s.Manager))
 	if err != nil {
 		return err
 	}

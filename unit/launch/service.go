@@ -219,7 +219,7 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 	handover := keeper.NewHandover(s, env, status)
 	heed(svc.Properties, handover)
 	if rec.Tended {
-		svc.Argv[1], handover.JobDir, handover.Output = TendVerb, jobDir, s.Output
+		svc.Argv[1], handover.JobDir, handover.Output = tendVerb, jobDir, s.Output
 		handover.OutputMax, handover.OnOutputMax = s.OutputMax, string(s.OnOutputMax)
 		handover.Window, handover.Leftovers, handover.Grace, handover.Timeout = s.Window, s.Leftovers, s.Grace, s.Timeout
 	}

@@ -27,7 +27,7 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	if err := u.watchLifetime(s); err != nil {
 		return err
 	}
-	if u.client, err = u.j.l.connected(ctx, here(s.Manager)); err != nil {
+	if u.client, err = u.j.l.client(ctx, here(s.Manager)); err != nil {
 		return err
 	}
 	if s.RequireLimits {

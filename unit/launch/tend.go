@@ -19,15 +19,15 @@ import (
 	"github.com/unitward/unitward/verify"
 )
 
-// TendVerb makes this program the main process of a unit whose output is
+// tendVerb makes this program the main process of a unit whose output is
 // captured: see Tend.
-const TendVerb = "_tend"
+const tendVerb = "_tend"
 
 // drainWait is how long output is still taken once the main process has ended
 // and other processes, which are about to be ended, hold the streams.
 const drainWait = 100 * time.Millisecond
 
-// Tend is the main process of a service whose output is captured, or which it
+// tend is the main process of a service whose output is captured, or which it
 // keeps running for as long as anything of the job is left. It takes the
 // handover in file, starts the command under a reaper, keeps its output,
 // writes its exit down, and ends as the command did, so that systemd says the
@@ -36,7 +36,7 @@ const drainWait = 100 * time.Millisecond
 // A stop sends its signals to every process of the unit: what this one gets
 // the command has got too, so it heeds none, but for what came before there was
 // the command's process.
-func Tend(file string, getenv func(string) string) int {
+func tend(file string, getenv func(string) string) int {
 	h, err := keeper.TakeHandover(file)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "unitward: cannot take over the job: %v\n", err)

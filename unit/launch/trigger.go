@@ -66,7 +66,7 @@ func (l *Launcher) StartTrigger(ctx context.Context, m unit.Manager, t Trigger) 
 	if err != nil {
 		return err
 	}
-	c, err := l.connected(ctx, here(m))
+	c, err := l.client(ctx, here(m))
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ type Seen struct {
 // every other of the same schema reads, the older by the newer and the newer by
 // the older. That holds for
 //   - the arguments of the hidden verbs (launch.RecordVerb, BecomeVerb,
-//     TendVerb, KeepVerb), and what a keeper and a handover are told: nothing of
+//     tendVerb, keepVerb), and what a keeper and a handover are told: nothing of
 //     it goes, and what is added may be absent;
 //   - the names and places of files in a job's directory;
 //   - job.json, exit.json and reports: fields are only added. A process that
