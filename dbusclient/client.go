@@ -253,14 +253,6 @@ func (c *Client) References() bool {
 // sent by that bus may still be on its way to the manager then.
 func (c *Client) Bridged() bool { return c.bus && !c.current().addr.bus }
 
-// Disturbed reports whether the manager, or the way to it, has been away since the
-// client connected.
-func (c *Client) Disturbed() bool {
-	c.pump.mu.Lock()
-	defer c.pump.mu.Unlock()
-	return c.pump.disturbed
-}
-
 // ControlGroup is the manager's own cgroup, below which all its units are.
 func (c *Client) ControlGroup() string {
 	if root := c.current().root; root != "" {

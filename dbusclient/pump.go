@@ -22,8 +22,6 @@ type pump struct {
 	// owner is the manager's unique name on the bus; a signal of another
 	// sender is not the manager's. Empty while no bus was entered.
 	owner string
-	// disturbed is true once signals can have been missed.
-	disturbed bool
 }
 
 // followed is a unit, for all who follow it: a connection asks once for its
@@ -205,7 +203,6 @@ func (p *pump) setOwner(owner string) {
 func (p *pump) pokeAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.disturbed = true
 	for _, u := range p.units {
 		for _, f := range u.followers {
 			f.poke()

@@ -66,9 +66,6 @@ func (c *Client) Loaded(ctx context.Context, name string) (bool, error) {
 // read.
 func (u *Unit) Version() int { return u.c.Version() }
 
-// Disturbed is Client.Disturbed of the unit's connection.
-func (u *Unit) Disturbed() bool { return u.c.Disturbed() }
-
 // Changed receives after something about the unit may have changed.
 func (u *Unit) Changed() <-chan struct{} { return u.follower.wake }
 

@@ -203,9 +203,11 @@ func (r *rig) clean(t *testing.T) {
 		"/var/lib", "/var/cache", "/var/log", "/etc", "/run", "/var/lib/private", "/var/cache/private", "/var/log/private",
 		filepath.Join(home, ".config"), filepath.Join(home, ".cache"), filepath.Join(home, ".local/state"),
 		filepath.Join(home, ".config/log"), filepath.Join(home, ".local/state/log"), os.Getenv("XDG_RUNTIME_DIR"),
+		"/var/lib/systemd/timers", filepath.Join(home, ".local/share/systemd/timers"), // Persistent=
 	} {
 		left, _ := filepath.Glob(filepath.Join(d, "unitward-property-*"))
-		for _, l := range left {
+		stamps, _ := filepath.Glob(filepath.Join(d, "stamp-unitward-property-*"))
+		for _, l := range append(left, stamps...) {
 			if err := os.RemoveAll(l); err != nil {
 				t.Errorf("cannot remove %s: %v", l, err)
 			}

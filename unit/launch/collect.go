@@ -18,13 +18,10 @@ const (
 	collectPause = 50 * time.Millisecond
 )
 
-// overlooks is true for a manager that may have missed the end of a scope.
-func overlooks(m interface {
-	Version() int
-	Disturbed() bool
-}) bool {
-	return m.Version() < versionCatchup && m.Disturbed()
-}
+// overlooks is true for a manager that may have missed the end of a scope. That it is
+// away at this very moment nobody can know before it has come back, so one of such a
+// systemd is always asked.
+func overlooks(version int) bool { return version < versionCatchup }
 
 // collect has the manager stop a scope of ours in which nobody is left, where it may
 // not have seen that by itself: it was away, or the scope was given a process that had
@@ -32,7 +29,7 @@ func overlooks(m interface {
 // manager would wait for his end, and could miss that again. What fails leaves a unit
 // behind, without a process.
 func collect(c *dbusclient.Client, scope string, dead bool) {
-	if !dead && !overlooks(c) {
+	if !dead && !overlooks(c.Version()) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), collectWait)
@@ -45,7 +42,7 @@ func collect(c *dbusclient.Client, scope string, dead bool) {
 // release is collect for the scope of a job that is about to be settled, by whoever
 // does that: another unit can have its name by now.
 func (p *scopePlace) release(ctx context.Context) {
-	if p.unit == nil || !overlooks(p.unit) {
+	if p.unit == nil || !overlooks(p.unit.Version()) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, collectWait)

@@ -289,7 +289,7 @@ func (u *service) release(ctx context.Context, lk look) error {
 	}
 	if u.guard != nil {
 		u.guard.Release() // it ends while the report is written
-		if u.guard.Early() || overlooks(u.client) {
+		if u.guard.Early() || overlooks(u.client.Version()) {
 			u.guardEnd()
 		}
 	}
