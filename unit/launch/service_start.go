@@ -20,7 +20,8 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	if s.Remote.Named() {
 		return u.launchFar(ctx, s, io)
 	}
-	u.j.rec.Recorder = s.Lifetime != unit.LifetimeCall || s.DetachAfter > 0 || s.Output == unit.OutputCapture
+	// Whatever can outlive this process ends where nobody may be to read its exit.
+	u.j.rec.Recorder = s.Lifetime != unit.LifetimeCall || s.DetachAfter > 0 || s.Output == unit.OutputCapture || s.Leftovers == unit.LeftoversKeep
 	if err := mayEnter(s, u.j.rec.Identity.Unit); err != nil {
 		return err
 	}
