@@ -177,7 +177,7 @@ func (e *PropertyError) Error() string {
 
 // Hint proposes the way out.
 func (e *PropertyError) Hint() []string {
-	return []string{"check each -p against systemd.exec(5), systemd.service(5) and systemd.resource-control(5) of this version"}
+	return []string{"check each property against systemd.exec(5), systemd.service(5), systemd.resource-control(5) or the manual of the trigger, and times against systemd.time(7), of this version"}
 }
 
 // IdentityError says that what answers to a job's name or number is not that

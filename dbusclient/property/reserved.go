@@ -39,7 +39,11 @@ func reserved(name string) (reason, way string) {
 	case "NotifyAccess", "WatchdogSec", "FileDescriptorStoreMax", "LUOSession":
 		// The others raise NotifyAccess= to main (seen on 247 to 262), and
 		// MAINPID= is then taken from a service of any Type=.
-		return "it opens the notification socket, through which a job can name another main process", "to bound its time, use --timeout"
+		way = "leave it out"
+		if name == "WatchdogSec" {
+			way = "to bound the job's time, use --timeout"
+		}
+		return "it opens the notification socket, through which a job can name another main process", way
 	case "FileDescriptorStorePreserve":
 		return "it keeps the unit, with descriptors in it, after its end", "leave it out"
 
