@@ -122,7 +122,7 @@ func reapOne(ctx context.Context, l *launch.Launcher, name string, o reapOptions
 		}
 	}
 	rep, dropped, err := j.Reap(ctx, o.weak)
-	if err == nil && !dropped && !wanted {
+	if err == nil && !dropped && !wanted && rep.State != unit.StateUnknown {
 		return nil, false, nil // it runs, and nobody asked to end it
 	}
 	return &rep, dropped, err

@@ -154,7 +154,12 @@ func TestReapWeak(t *testing.T) {
 		}) {
 			t.Errorf("no way out: %s", a)
 		}
-		w.want(123, "reap", "--orphans")
+		// What cannot be proven is said, whoever asks.
+		for _, verb := range [][]string{{"stop", "weak"}, {"reap"}, {"reap", "--orphans"}} {
+			if a := w.want(123, verb...); !strings.Contains(a.err, "cannot confirm the end of job weak") {
+				t.Errorf("want what is missing of %s", a)
+			}
+		}
 		if !eventually(func() bool {
 			a = w.do("reap", "--orphans", "--accept-weak")
 			return a.code == 0 && strings.Contains(a.out, "weak: dropped")

@@ -96,7 +96,7 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 			// say so.
 			return j.told(ctx, rep, err)
 		case !populated:
-			return rep, err
+			return rep, nil // it has ended, and the report says what of that is not known
 		}
 		// The manager lost the unit, but the cgroup is there and the recorded
 		// one: what is in it is the job's.
