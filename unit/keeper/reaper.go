@@ -243,10 +243,6 @@ func (r *Reaper) follow() {
 	if !childless {
 		r.mu.Lock()
 		r.lost = true
-		if r.exit.Known {
-			// It told us before it wrote it down.
-			r.noteExit()
-		}
 		r.mu.Unlock()
 		r.adopt()
 	}

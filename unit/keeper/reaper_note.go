@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noteExit tells of the main process what waitid(2) has just said.
+// noteExit writes down and tells of the main process what waitid(2) has just said.
+// Whoever was told may look it up, or have others do so, at once.
 //
 //go:nosplit
 //go:norace
@@ -23,7 +24,6 @@ func noteExit(o *orders) {
 	user, system := &o.usage.Utime, &o.usage.Stime
 	o.record = record{kind: recordExit, pid: o.main, status: o.status, at: clock(o),
 		cpu: (user.Sec+system.Sec)*1e9 + (user.Usec+system.Usec)*1e3, rss: o.usage.Maxrss}
-	sendRecord(o, uintptr(o.fds[slotControl]))
 	if o.fds[slotRecord] >= 0 {
 		beginLine(o, wordExit)
 		putNumber(o, uint64(uint32(o.record.status)))
@@ -32,18 +32,19 @@ func noteExit(o *orders) {
 		putNumber(o, uint64(o.record.rss))
 		writeLine(o)
 	}
+	sendRecord(o, uintptr(o.fds[slotControl]))
 }
 
 //go:nosplit
 //go:norace
 func noteChildless(o *orders) {
 	o.record = record{kind: recordChildless, at: clock(o)}
-	sendRecord(o, uintptr(o.fds[slotControl]))
 	if o.fds[slotRecord] >= 0 {
 		beginLine(o, wordChildless)
 		putNumber(o, uint64(o.record.at))
 		writeLine(o)
 	}
+	sendRecord(o, uintptr(o.fds[slotControl]))
 }
 
 // clock is CLOCK_REALTIME in nanoseconds.
