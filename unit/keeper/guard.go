@@ -26,6 +26,8 @@ type Guard struct {
 	// pipe is the end whose closing ends the guard; nil when it watches a
 	// process. maker is then the end whose closing tells of ours, until Sent.
 	pipe, maker *os.File
+	// released is true from the first Release on, early when it had ended before.
+	released, early bool
 	// mem is the guard's memory, which is also ours, and area what stands in it.
 	mem  []byte
 	area *guardArea
@@ -144,10 +146,17 @@ func (g *Guard) Close() error {
 // waits. It can be called again.
 func (g *Guard) Release() {
 	if g.pipe != nil {
+		if !g.released {
+			g.early, g.released = g.Ended(), true
+		}
 		atomic.StoreUint32(&g.area.expects, 0)
 		g.pipe.Close()
 	}
 }
+
+// Early reports, once Release or Close was called, whether the guard had ended by
+// then: somebody has killed it, perhaps before a manager was given it.
+func (g *Guard) Early() bool { return g.early }
 
 // Kill ends any guard at once and reaps it, for a start that failed.
 func (g *Guard) Kill() error {

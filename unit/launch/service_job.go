@@ -282,6 +282,11 @@ func (u *service) release(ctx context.Context, lk look) error {
 	}
 	if u.guard != nil {
 		u.guard.Release() // it ends while the report is written
+		if u.guard.Early() && u.client != nil {
+			// A scope that was given a zombie came up empty, and stays. What fails
+			// leaves it behind, without a process.
+			_ = u.client.StopUnit(ctx, dbusclient.GuardScope(u.j.rec.Identity.Nonce))
+		}
 	}
 	return nil
 }
