@@ -25,6 +25,25 @@ func TestGuardSelfEndsAtClose(t *testing.T) {
 	}
 }
 
+func TestGuardThatWasKilledIsEarly(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		g, err := GuardSelf()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if killed {
+			if err := unix.Kill(g.PID, unix.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			waitFor(t, g.Ended)
+		}
+		g.Release()
+		if err := g.Close(); err != nil || g.Early() != killed {
+			t.Errorf("killed %v: Close: %v, early %v", killed, err, g.Early())
+		}
+	}
+}
+
 func TestGuardHoldsOnlyItsDescriptor(t *testing.T) {
 	g, err := GuardSelf()
 	if err != nil {
