@@ -73,7 +73,7 @@ func newRig(t *testing.T) *rig {
 	if r.version, err = strconv.Atoi(number); err != nil {
 		t.Fatalf("cannot read the manager's version %v: %v", v, err)
 	}
-	t.Logf("rig: systemd %d %s, %d cases", r.version, mode, len(rigCases))
+	t.Logf("systemd %d %s, %d cases", r.version, mode, len(rigCases))
 	t.Cleanup(func() { r.clean(t) })
 	return r
 }

@@ -102,9 +102,12 @@ func TestDisturbedAfterEnd(t *testing.T) {
 			}
 			d.do(t)
 			for _, w := range wards {
-				name := "late-" + w.isolation
-				w.report("status", name).has("state=settled", "confirmed=true", "reason=failed", "exit.code=7", "tree.empty=true", "isolation="+w.isolation)
-				w.want(7, "wait", name)
+				t.Run(w.isolation, func(t *testing.T) {
+					late, name := *w, "late-"+w.isolation
+					late.t = t
+					late.report("status", name).has("state=settled", "confirmed=true", "reason=failed", "exit.code=7", "tree.empty=true", "isolation="+w.isolation)
+					late.want(7, "wait", name)
+				})
 			}
 		})
 	}

@@ -68,7 +68,7 @@ func nested(t *testing.T, cmd *exec.Cmd, run string, isolations ...string) {
 func untested(out []byte, run string, isolations []string) (why []string) {
 	test := `TestScripts`
 	if run != "" {
-		test = `Test\w+`
+		test = `Test[^ ]+`
 	}
 	only := os.Getenv("UNITWARD_TEST_ISOLATION")
 	for _, isolation := range isolations {
@@ -87,7 +87,7 @@ func untested(out []byte, run string, isolations []string) (why []string) {
 
 // What a run has to show counts, not how it ended.
 func TestUntested(t *testing.T) {
-	const passed = "=== RUN   TestScripts\n    --- PASS: TestScripts/cgroup (1.00s)\n        --- PASS: TestScripts/cgroup/a (1.00s)\n    --- PASS: TestStop/group (1.00s)\n"
+	const passed = "=== RUN   TestScripts\n    --- PASS: TestScripts/cgroup (1.00s)\n        --- PASS: TestScripts/cgroup/a (1.00s)\n    --- PASS: TestStop/group (1.00s)\n        --- PASS: TestEnd/late-er/scope (1.00s)\n"
 	const skipped = "    --- PASS: TestStop/cgroup (1.00s)\n    --- SKIP: TestScripts/cgroup (0.00s)\n        a_test.go:1: cgroup: not here\n"
 	for _, c := range []struct {
 		out, run   string
@@ -96,6 +96,7 @@ func TestUntested(t *testing.T) {
 	}{
 		{passed, "", []string{verify.IsolationCgroup}, 0},
 		{passed, "", nil, 0},
+		{passed, "^TestEnd", []string{verify.IsolationScope}, 0},
 		{passed, "", []string{verify.IsolationCgroup, verify.IsolationGroup}, 1},
 		{passed, "^TestStop", []string{verify.IsolationGroup}, 0},
 		{skipped, "", []string{verify.IsolationCgroup}, 2},

@@ -14,11 +14,7 @@ import (
 // trigger starts one and ends it, and all that it has, when the test ends.
 func trigger(t *testing.T, w *ward, unit string, args ...string) {
 	t.Helper()
-	t.Cleanup(func() {
-		name := strings.TrimSuffix(unit, filepath.Ext(unit))
-		exec.Command("systemctl", manager(), "stop", unit, name+".service").Run()
-		exec.Command("systemctl", manager(), "reset-failed", unit, name+".service").Run()
-	})
+	t.Cleanup(func() { dropUnits(unit, strings.TrimSuffix(unit, filepath.Ext(unit))+".service") })
 	a := w.want(0, append([]string{"start", manager()}, args...)...)
 	if a.out != unit+"\n" || a.err != "" {
 		t.Fatalf("want the name %s of %s", unit, a)
