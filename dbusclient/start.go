@@ -3,8 +3,8 @@ package dbusclient
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/unitward/unitward/dbusclient/dbus"
@@ -213,6 +213,12 @@ func (s *Service) properties(l *link, ref bool) ([]property.Property, []aux) {
 			// It is needed by the service alone, from the job that starts it
 			// on. systemd.unit(5)
 			scope = append(scope, property.Property{Name: "StopWhenUnneeded", Value: dbus.MakeVariant(true)})
+		} else {
+			// After= in the scope's own words. A unit that another one refers to is
+			// not unloaded (unit_gc_sweep()): what AddRef asks for is lost with the
+			// bus, this is not, and the end can be read from a manager that is
+			// reached again.
+			scope = append(scope, property.Property{Name: "Before", Value: dbus.MakeVariant([]string{s.Unit})})
 		}
 		auxes = append(auxes, aux{s.Scope, scope})
 	}
@@ -321,6 +327,8 @@ const tickEvery = time.Second
 
 // GuardScope is the name of the scope for a guard, from a nonce: of the job that
 // it is for, or of its own.
-func GuardScope(nonce string) string {
-	return fmt.Sprintf("unitward-guard-%s.scope", nonce)
-}
+func GuardScope(nonce string) string { return guardPrefix + nonce + ".scope" }
+
+const guardPrefix = "unitward-guard-"
+
+func isGuardScope(name string) bool { return strings.HasPrefix(name, guardPrefix) }

@@ -149,7 +149,7 @@ func TestGuardScope(t *testing.T) {
 	s.Scope, s.GuardPID = GuardScope("abc"), 42
 	_, auxes := s.properties(&link{addr: busAt("/b")}, true)
 	want := []string{"Description s guard of foo.service", "Slice s app-unitward.slice", "PIDs au [42]", "DefaultDependencies b false", "CollectMode s inactive-or-failed"}
-	if len(auxes) != 1 || auxes[0].Name != "unitward-guard-abc.scope" || !slices.Equal(lines(auxes[0].Properties), want) {
+	if len(auxes) != 1 || auxes[0].Name != "unitward-guard-abc.scope" || !slices.Equal(lines(auxes[0].Properties), append(want, "Before as [foo.service]")) {
 		t.Errorf("the scope is %+v", auxes)
 	}
 	s.ScopeEnds = true

@@ -62,6 +62,19 @@ func (c *Client) Loaded(ctx context.Context, name string) (bool, error) {
 	return state == "loaded", err
 }
 
+// Leaving reports whether a unit is not loaded, or has ended and is held by the scope
+// of a guard alone, with which it is unloaded.
+func (c *Client) Leaving(ctx context.Context, name string) (bool, error) {
+	var load, active string
+	var bound []string
+	// LoadState last: the others can be the defaults of a unit that was unloaded meanwhile.
+	err := c.unit(name).ask(ctx, []question{
+		{sdUnit, "BindsTo", &bound, false}, {sdUnit, "ActiveState", &active, false}, {sdUnit, "LoadState", &load, false},
+	})
+	ended := active == "inactive" || active == "failed"
+	return load == "not-found" || ended && slices.ContainsFunc(bound, isGuardScope), err
+}
+
 // Version is the major version of the unit's manager; 0 when it could not be
 // read.
 func (u *Unit) Version() int { return u.c.Version() }

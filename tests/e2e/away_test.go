@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -133,12 +132,15 @@ func TestDisturbedForward(t *testing.T) {
 		t.Fatal("its start is not recorded")
 	}
 	// Stopped, it sees nothing of what follows. Its reference is lost with the
-	// bus, and so its unit's name is free.
+	// bus, and the unit's guard, which holds it too, is ended: its name is free.
 	f.signal(syscall.SIGSTOP)
 	t.Cleanup(func() { settleDown(t) })
 	shell(t, "systemctl", "--user", "restart", broker(t))
 	settleDown(t)
-	exec.Command("systemctl", "--user", "stop", "namesake.service").Run() // it may have ended
+	stopUnit(t, strings.TrimSpace(shell(t, "systemctl", "--user", "show", "-p", "BindsTo", "--value", "namesake.service")))
+	if left := ""; !eventually(func() bool { left = loadedUnits("namesake.service"); return left == "" }) {
+		t.Fatalf("its name is not free: %s", left)
+	}
 	shell(t, "systemd-run", "--user", "--unit", "namesake", "/bin/sleep", "1069")
 	t.Cleanup(func() { stopUnit(t, "namesake.service") })
 	other := alive(t, "/bin/sleep", "1069")

@@ -59,6 +59,15 @@ func (w *ward) runs(few int) int {
 	return few
 }
 
+// A name is free as soon as its run has returned.
+func TestManyOfOneName(t *testing.T) {
+	in(t, all, func(t *testing.T, w *ward) {
+		for range 20 {
+			w.want(3, "run", "-u", "again", "--", "sh", "-c", "exit 3")
+		}
+	})
+}
+
 // Case 30: a code is never lost, one after the other and 8 at a time.
 func TestManyCodes(t *testing.T) {
 	in(t, all, func(t *testing.T, w *ward) {

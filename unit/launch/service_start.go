@@ -70,6 +70,15 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 		defer restore() // also where it never came to the command
 	}
 	u.unit, err = u.request(ctx, s, &svc)
+	var taken *unit.UnitExistsError
+	if s.Name != "" && errors.As(err, &taken) {
+		// The last job of the name can be settled before the manager has seen the
+		// end of its guard.
+		if leaving, lerr := u.client.Leaving(ctx, svc.Unit); lerr == nil && leaving {
+			u.dropped(ctx)
+			u.unit, err = u.request(ctx, s, &svc)
+		}
+	}
 	var unknown *unit.UnknownOutcomeError
 	if errors.As(err, &unknown) {
 		err = u.recover(ctx, unknown, h)
@@ -230,7 +239,7 @@ func (u *service) abandon() {
 }
 
 // dropped waits until the manager has let go of a unit that nobody holds, so
-// that its name is free when the start returns. It gives up after a while.
+// that its name is free. It gives up after a while.
 func (u *service) dropped(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, dropWait)
 	defer cancel()

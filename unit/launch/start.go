@@ -24,7 +24,7 @@ const (
 	// bridgedWait is how long a request that a lost bus has delivered can take
 	// to be read by a manager which answers elsewhere.
 	bridgedWait = 5 * time.Second
-	// dropWait bounds the wait for a failed start's unit to be unloaded.
+	// dropWait bounds the wait for a unit that has ended to be unloaded.
 	dropWait = 2 * time.Second
 	// startTimeout bounds a start from its request on. It is the time that
 	// systemd itself gives a start (systemd-system.conf(5)).
