@@ -85,7 +85,7 @@ func (u *Unit) ReadScope(ctx context.Context) Reading {
 		{sdUnit, "InvocationID", &invocation, false},
 	})
 	if err != nil {
-		r.Err = err.Error()
+		r.Err, r.Absent = err.Error(), Absent(err)
 	}
 	r.Unit.Read = err == nil //nolint:staticcheck // Read is a method's name too
 	r.InvocationID = hex.EncodeToString(invocation)

@@ -271,7 +271,8 @@ func (k *kept) undo() {
 		_ = p.unit.Remove(ctx) // it stands empty then, and the error of the start is the one that counts
 	case *scopePlace:
 		if p.made != nil {
-			collect(p.made, k.j.rec.Identity.Unit, false)
+			// Its process was ended in whatever moment the manager was in.
+			collect(p.made, k.j.rec.Identity.Unit, true)
 		}
 	}
 	if k.capture != nil {

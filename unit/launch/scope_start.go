@@ -14,7 +14,8 @@ import (
 	"github.com/unitward/unitward/verify"
 )
 
-// How often, and how long apart, a scope is asked for whose name is taken.
+// How often, and how long apart, a scope is asked for whose name is taken; and how
+// long after a question that the manager has lost it is asked again.
 const (
 	unloadTries = 20
 	unloadPause = 50 * time.Millisecond
@@ -94,6 +95,9 @@ func (p *scopePlace) start(ctx context.Context, s *unit.Spec) error {
 		return err
 	}
 	r := p.unit.ReadScope(ctx)
+	for until := now().Add(lostReplyTimeout); r.Absent && now().Before(until); r = p.unit.ReadScope(ctx) {
+		wallClock{}.Sleep(ctx, unloadPause) // it executes itself anew
+	}
 	switch {
 	case !r.Read:
 		return errors.New("cannot start " + id.Unit + ": " + r.Err)

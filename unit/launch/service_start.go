@@ -330,6 +330,9 @@ func (u *service) locate(id *unit.Identity) {
 // identify records who the job turned out to be.
 func (u *service) identify(ctx context.Context, s *unit.Spec) error {
 	r, err := u.unit.Identify(ctx)
+	for until := now().Add(lostReplyTimeout); dbusclient.Absent(err) && now().Before(until); r, err = u.unit.Identify(ctx) {
+		wallClock{}.Sleep(ctx, unloadPause) // it executes itself anew
+	}
 	if err != nil {
 		return &unit.UnknownOutcomeError{Op: "the start of " + u.j.rec.Identity.Unit, Err: err}
 	}
