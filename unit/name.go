@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/unitward/unitward/verify"
 )
 
 const (
@@ -27,6 +29,11 @@ func (e *NameError) Error() string {
 
 // Hint proposes the way out.
 func (e *NameError) Hint() []string {
+	for _, suffix := range []string{".timer", ".path", ".socket"} {
+		if strings.HasSuffix(e.Name, suffix) {
+			return []string{"what starts jobs is no job itself; systemctl has it (with --user where start had it): systemctl stop " + verify.Typed(cut(e.Name, maxUnitName))}
+		}
+	}
 	return []string{`a name has 1 to 200 characters of A-Z a-z 0-9 : _ . - (and \xNN escapes), may have one "@" among them, and does not start with "." or "-"`}
 }
 

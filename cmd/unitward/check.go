@@ -58,5 +58,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 		text = strings.TrimSuffix(text, number.Error()) + want
 	}
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && isTrigger(unknown.GetSpecifiedName()) {
+		return &usageError{"cannot read the options: " + text, "what starts a job later, or again and again, is made by unitward start"}
+	}
 	return &usageError{"cannot read the options: " + text, cmd.CommandPath() + " --help lists them"}
 }

@@ -104,6 +104,8 @@ func TestUsage(t *testing.T) {
 		{"run", "no command was given"},
 		{"run --", "no command was given"},
 		{"run --nonsense true", "unknown flag"},
+		{"run --on-active 1h true", "unknown flag: --on-active\nhint: what starts a job later, or again and again, is made by unitward start"},
+		{"stop later.timer", "another type of unit\nhint: what starts jobs is no job itself; systemctl has it (with --user where start had it): systemctl stop later.timer"},
 		{"run -u .x true", `starts with '.'`},
 		{"run -u a/b true", "byte"},
 		{"run -u x.scope true", ".scope"},

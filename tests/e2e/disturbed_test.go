@@ -85,7 +85,7 @@ func TestDisturbedAfterEnd(t *testing.T) {
 	}
 	for _, d := range append([]disturbance{quiet}, disturbances...) {
 		t.Run(d.name, func(t *testing.T) {
-			newWard(t)
+			needRig(t)
 			t.Cleanup(func() { settleDown(t) })
 			var wards []*ward
 			for _, isolation := range isolations {

@@ -106,6 +106,8 @@ func TestKeptHoldsPipe(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != 5 {
 			t.Errorf("status %d, want 5", code)
 		}
+		// Its main process stays a zombie until its reaper has written down the exit.
+		eventually(func() bool { return w.report("status", "holds-pipe").get("tree.members.len") == "1" })
 		w.report("status", "holds-pipe").has("state=ended", "exit.code=5", "confirmed=false", "streams.state=held", "tree.members.len=1", "tree.members.0.command=sleep 1126")
 		w.want(0, "stop", "holds-pipe")
 		if said, err := io.ReadAll(r); err != nil || string(said) != "done\n" {

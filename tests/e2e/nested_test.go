@@ -24,7 +24,7 @@ const inScope = "UNITWARD_TEST_IN_SCOPE"
 // itself is in a cgroup of root's, from which no process of a user can get
 // anywhere else.
 func TestUserScope(t *testing.T) {
-	userScope(t, os.Getenv("UNITWARD_TEST_USER_RUN"), "^TestDisturbed")
+	userScope(t, os.Getenv("UNITWARD_TEST_USER_RUN"), "^TestDisturbed|^Fuzz")
 }
 
 // TestDisturbedUserScope runs there the one test that a manager's disturbance has

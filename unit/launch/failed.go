@@ -57,8 +57,12 @@ func neverRan(s *unit.Spec, name, result string, r dbusclient.Reading) error {
 		return nil // it has come and gone unseen, and may have run
 	}
 	if r.ExecMainCode == 0 && r.MainPID == 0 && result != "done" {
-		return &unit.StartError{Unit: name, Status: statusNoRun,
+		e := &unit.StartError{Unit: name, Status: statusNoRun,
 			Detail: fmt.Sprintf("the start job ended as %q with result %q and nothing was executed", result, r.Result)}
+		if slices.ContainsFunc(s.Properties, func(p string) bool { return strings.HasPrefix(p, "ExecStartPre=") }) {
+			e.Hints = []string{"a command of ExecStartPre= goes before and has to succeed; what it wrote: " + journalOf(s.Manager, name)}
+		}
+		return e
 	}
 	code := int(r.ExecMainStatus)
 	if r.ExecMainCode != 1 || code < firstSystemdStatus || code > lastSystemdStatus {
@@ -172,8 +176,8 @@ func stepName(code int) string {
 // untaken is the error of a handover that nobody took.
 func untaken(name string) error {
 	return &unit.StartError{Unit: name, Step: "handover", Status: statusNoRun,
-		Detail: "what was handed over to the job's process was not found by it: a property hides the files of unitward from the job, such as InaccessiblePaths= or a user's ProtectHome=yes",
-		Hints:  []string{"ProtectHome=tmpfs and TemporaryFileSystem= hide the rest, and leave these in place"}}
+		Detail: "what was handed over to the job's process was not found by it: a property hides the files of unitward from the job, such as InaccessiblePaths= or a user's ProtectHome=yes, or ends the process first, such as SystemCallFilter=",
+		Hints:  []string{"ProtectHome=tmpfs and TemporaryFileSystem= hide the rest, and leave these in place", "a SystemCallFilter= has to allow @system-service"}}
 }
 
 // causeOf is what a status of systemd's own mostly means (systemd.exec(5)), and

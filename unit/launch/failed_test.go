@@ -28,6 +28,7 @@ func TestNeverRan(t *testing.T) {
 	limit := func(s *unit.Spec) { s.Properties = []string{"MemoryMax=1G"} }
 	gone := func(s *unit.Spec) { s.Dir = filepath.Join(dir, "no-directory") }
 	here := func(s *unit.Spec) { s.Dir = dir }
+	before := func(s *unit.Spec) { s.Properties = []string{"ExecStartPre=/bin/false"} }
 	uid := func(s *unit.Spec) { s.UID = "nobody" }
 	gid := func(s *unit.Spec) { s.GID = "nogroup" }
 	reading := func(version int, code, status int32, handoff bool) dbusclient.Reading {
@@ -55,6 +56,7 @@ func TestNeverRan(t *testing.T) {
 		{"not read", "failed", spec("gone"), dbusclient.Reading{}, 0, "", ""},
 		{"dependency", "dependency", spec("good"), reading(257, 0, 0, false), 125, "", "depends on"},
 		{"nothing executed", "failed", spec("good"), nothing, 125, "", `"failed"`},
+		{"what goes before failed", "failed", spec("good", before), nothing, 125, "", "of ExecStartPre= goes before"},
 		{"gone, and nothing was told", "failed", spec("good"), unseen, 0, "", ""},
 		{"gone, and no process was told of", "failed", spec("good"), told, 125, "", `"failed"`},
 		{"canceled and gone", "canceled", spec("good"), unseen, 125, "", `"canceled"`},
@@ -95,7 +97,7 @@ func TestNeverRan(t *testing.T) {
 		case c.status == 0 && err != nil:
 			t.Errorf("%s: neverRan = %v, and it ran", c.name, err)
 		case c.status == 0:
-		case !errors.As(err, &start) || start.Status != c.status || start.Step != c.step || !strings.Contains(start.Detail, c.says):
+		case !errors.As(err, &start) || start.Status != c.status || start.Step != c.step || !strings.Contains(start.Detail+strings.Join(start.Hints, ""), c.says):
 			t.Errorf("%s: neverRan = %#v; want status %d, step %q, %q", c.name, err, c.status, c.step, c.says)
 		}
 	}
