@@ -73,8 +73,11 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	var taken *unit.UnitExistsError
 	if s.Name != "" && errors.As(err, &taken) {
 		// The last job of the name can be settled before the manager has seen the
-		// end of its guard.
+		// end of its guard. And one that has lost its bus drops the references of
+		// that without a look at what they held (bus_done_api()): it takes a job,
+		// such as to stop what has ended, to have it unloaded.
 		if leaving, lerr := u.client.Leaving(ctx, svc.Unit); lerr == nil && leaving {
+			_ = u.client.StopUnit(ctx, svc.Unit) // what fails leaves it to the wait
 			u.dropped(ctx)
 			u.unit, err = u.request(ctx, s, &svc)
 		}
