@@ -64,25 +64,25 @@ func (j *Job) recorded(o *verify.Observation) {
 }
 
 // placed is true when it is known that the unit's cgroup is, or was, the recorded
-// one: it was seen there, or the manager says so. What is recorded before the start
-// is where it is to be, and a drop-in can put it elsewhere. A unit that the manager
-// does not know, or no more, has no cgroup anywhere else: it forgets none that has
-// processes (systemd 247, unit_may_gc()).
+// one: it was seen there, or the manager says so, or has said so to this process
+// before. What is recorded before the start is where it is to be, and a drop-in can
+// put it elsewhere. A unit that the manager does not know, or no more, has no cgroup
+// anywhere else: it forgets none that has processes (systemd 247, unit_may_gc()).
 func (u *service) placed(r dbusclient.Reading) bool {
 	id := &u.j.rec.Identity
+	same := r.InvocationID != "" && r.InvocationID == id.InvocationID
 	switch {
 	case id.CgroupInode != 0, r.Read && r.LoadState == "not-found":
 		return true
-	case r.InvocationID == "" || r.InvocationID != id.InvocationID:
-		return false
-	case r.ControlGroup != "":
+	case same && r.ControlGroup != "":
 		id.Cgroup = r.ControlGroup
 		u.locate(id)
-	case r.Slice != "":
+	case same && r.Slice != "":
 		id.Cgroup = u.client.UnitCgroup(r.Slice, id.Unit)
 	default:
-		return false
+		return u.place != "" && u.place == id.Cgroup
 	}
+	u.place = id.Cgroup
 	return true
 }
 

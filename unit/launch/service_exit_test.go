@@ -71,3 +71,42 @@ func TestAbsent(t *testing.T) {
 		}
 	}
 }
+
+// What the manager has once said of the unit's place is known also while it does not
+// answer: on cgroup v1 nothing else is recorded of it.
+func TestPlaced(t *testing.T) {
+	const id, other = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
+	type reading = dbusclient.Reading
+	read := func(invocation, load, at string) reading {
+		r := reading{}
+		r.Read, r.InvocationID, r.LoadState, r.ControlGroup = true, invocation, load, at
+		return r
+	}
+	said, silent := read(id, "loaded", "/a.slice/x.service"), reading{}
+	for _, c := range []struct {
+		about    string
+		inode    uint64
+		readings []reading
+		want     bool
+		cgroup   string
+	}{
+		{"nobody has said", 0, []reading{silent}, false, "/to-be"},
+		{"the manager says", 0, []reading{said}, true, "/a.slice/x.service"},
+		{"the manager has said, and does not answer", 0, []reading{said, silent, silent}, true, "/a.slice/x.service"},
+		{"the manager has said, and was restarted", 0, []reading{said, read("", "loaded", "")}, true, "/a.slice/x.service"},
+		{"it is another start's", 0, []reading{read(other, "loaded", "/a.slice/x.service")}, false, "/to-be"},
+		{"it has moved", 0, []reading{said, read(id, "loaded", "/b.slice/x.service")}, true, "/b.slice/x.service"},
+		{"the manager knows of none", 0, []reading{read("", "not-found", "")}, true, "/to-be"},
+		{"it was seen", 7, []reading{silent}, true, "/to-be"},
+	} {
+		// Of another machine no cgroup is looked up.
+		u := &service{j: &Job{rec: &unit.Record{Identity: unit.Identity{InvocationID: id, Cgroup: "/to-be", CgroupInode: c.inode, Far: &unit.Far{}}}}}
+		got := false
+		for _, r := range c.readings {
+			got = u.placed(r)
+		}
+		if at := u.j.rec.Identity.Cgroup; got != c.want || at != c.cgroup {
+			t.Errorf("%s: %v at %s, want %v at %s", c.about, got, at, c.want, c.cgroup)
+		}
+	}
+}

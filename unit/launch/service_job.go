@@ -36,6 +36,9 @@ type service struct {
 	started bool
 	// fresh is true from the start of the job to the first wait for it.
 	fresh bool
+	// place is the cgroup that the manager has said to be the recorded unit's; empty
+	// before it has.
+	place string
 }
 
 // openService finds the unit of a record. A manager that cannot be reached is
