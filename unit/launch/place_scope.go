@@ -67,10 +67,16 @@ func (k *kept) askWhy(ctx context.Context, lk *look) {
 	if !ok || p.unit == nil || lk.o.Unit.Read || k.j.rec.Stop.By != nil || lk.v.Exit.Code == 0 && lk.v.Exit.Signal == 0 {
 		return
 	}
+	at := seatOf(&k.j.rec.Identity)
+	if k.j.l.silent(at) {
+		return
+	}
 	asked, cancel := context.WithTimeout(context.WithoutCancel(ctx), actWait)
 	defer cancel()
 	if r := p.unit.ReadScope(asked); r.Read {
 		lk.reading, lk.o.Unit = r, r.Unit
+	} else if asked.Err() != nil {
+		k.j.l.noteSilence(at)
 	}
 }
 
