@@ -290,6 +290,12 @@ func (u *Unit) Read(ctx context.Context, depth Depth) Reading {
 	}
 	r.Unit.Read = r.Err == "" //nolint:staticcheck // Read is a method's name too
 	r.InvocationID = hex.EncodeToString(invocation)
+	if r.InvocationID == "" {
+		// What the manager says of a unit that it has unloaded are defaults.
+		if told, result := u.follower.told(); told.inactive != 0 {
+			dates, r.Result = told, result
+		}
+	}
 	r.MainPID = int(pid)
 	r.Told, r.Frozen = u.follower.ended(), freezer == "frozen"
 	r.MainStartAt, r.MainExitAt, r.InactiveEnterAt, r.HandoffAt = wall(dates.start), wall(dates.exit), wall(dates.inactive), wall(handoff)

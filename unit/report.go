@@ -142,7 +142,8 @@ type Step struct {
 	At time.Time `json:"at"`
 	// Action is "TERM", "KILL" or another signal's name.
 	Action string `json:"action"`
-	// Sufficed is true when the unit was empty before the next step was due.
+	// Sufficed is true when the unit was empty before the next step was due, and
+	// nobody's SIGKILL had ended the main process after a step of another signal.
 	Sufficed bool `json:"sufficed"`
 	// Detail says who acted and what went wrong; it may be empty.
 	Detail string `json:"detail,omitempty"`

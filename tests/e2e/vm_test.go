@@ -200,6 +200,8 @@ func TestVMTasks(t *testing.T) {
 			if n, err := strconv.Atoi(cgroupFile(r, "pids.current")); err != nil || n > 64 {
 				t.Errorf("%d tasks, want 64 at most (%v)", n, err)
 			}
+			// Who keeps its output is in the same unit, and goes on all the same.
+			w.report("status", "bomb").has("state=running", "exit.known=false")
 			w.report("stop", "--grace", "1s", "bomb").has(append(ended, "reason=cancelled", "stop.steps.1.action=KILL")...)
 			gone(t, 0, "bash", "-c", bomb)
 			w.want(0, "verify", "bomb")

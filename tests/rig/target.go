@@ -110,30 +110,53 @@ func suitesOf(targets []Target) []Suite {
 // machineTests are for every emulated machine.
 const machineTests = `^TestVM`
 
-// caseTests are tests of the cases, in some isolations, and scripts of them.
+// caseTests are tests of the cases, in some isolations, and scripts of them; no
+// scripts are "".
 func caseTests(isolations, scripts string) string {
-	return strings.Join([]string{
+	tests := []string{
 		`^(TestForeignCgroupStays|TestLadderGoesOn|TestLegacy)$`,
 		`^(TestKilledRun|TestKilledKeepers|TestKillsReaper|TestMemberOfAnotherUser|TestOtherBoot|TestReusedPID|TestKeptLimits)$/^(` + isolations + `)$`,
 		`^TestTamperedRecord$/^(` + isolations + `)$/^(invocation_id|cgroup_inode|boot_id)$`,
 		`^TestBytes$/^(` + isolations + `)$/^not_UTF-8$`,
-		`^TestScripts$/^(` + isolations + `)$/^(` + scripts + `)$`,
-	}, "|")
+	}
+	if scripts != "" {
+		tests = append(tests, `^TestScripts$/^(`+isolations+`)$/^(`+scripts+`)$`)
+	}
+	return strings.Join(tests, "|")
 }
 
 // tests are those that run in the target, a regular expression. Those of the cases
 // run where nothing but an emulated machine has what they depend on: a kernel
-// without cgroup.kill, which isolation cgroup rests on, and cgroup v1.
+// without cgroup.kill, which isolation cgroup rests on, and cgroup v1. Scripts that
+// wait a lot run on the older of two.
 func (t Target) tests() string {
+	oldest := t.Name == "bullseye"
 	switch {
 	case t.Hierarchy == Hybrid:
-		return `^TestVM(Hierarchy|UserScope|Stubborn|LimitsHeld|TasksCurrent)$|^TestKilledRun$/^(service|scope)$|` + caseTests("cgroup", "run_storm|stop_no_wait") + `|^TestScripts$/^service$/^run_storm$`
+		return `^TestVM(Hierarchy|UserScope|Stubborn|LimitsHeld|TasksCurrent)$|^TestKilledRun$/^(service|scope)$|` + caseTests("cgroup", "run_storm") + `|^TestScripts$/^service$/^run_storm$`
+	case t.Hierarchy == Legacy && oldest:
+		return legacyTests + caseTests("service", "stop_no_wait")
 	case t.Hierarchy == Legacy:
-		return `^TestVM(Hierarchy|Legacy|Stubborn|TasksCurrent|Uninterruptible)$|` + caseTests("service", "stop_no_wait")
-	case t.Name == "bullseye":
+		return legacyTests + caseTests("service", "")
+	case oldest:
 		return machineTests + `|` + caseTests("cgroup", "run_storm|stop_no_wait")
 	case t.Name == "sid": // the kernel that kills at birth what a killed cgroup starts
 		return machineTests + `|^TestCallerOnceKilled$`
 	}
 	return machineTests
+}
+
+const legacyTests = `^TestVM(Hierarchy|Legacy|Stubborn|TasksCurrent|Uninterruptible)$|`
+
+// skips are those of its tests that do not run in the target, a regular expression;
+// empty is none. What is of the kernel alone runs on the oldest, which has no
+// cgroup.kill, and the newest, and so does what is the same in a user's own cgroup.
+func (t Target) skips() string {
+	switch {
+	case t.Name == "bullseye" || t.Name == "sid" || t.Hierarchy == Legacy:
+		return ""
+	case t.Hierarchy == Hybrid:
+		return `^TestVMUserScope$`
+	}
+	return `^TestVM(UserScope|Units)$`
 }

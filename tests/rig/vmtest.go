@@ -85,6 +85,10 @@ func vmTestScript(binaries []testBinary, t Target, st *stage, o options, mark st
 	plain := *st
 	plain.Cover = false // nothing carries the data out
 	run := cmp.Or(o.vmRun, t.tests())
+	args := testArgs(&plain, o, run)
+	if skips := t.skips(); skips != "" && o.vmRun == "" {
+		args = append(args, "-test.skip="+skips)
+	}
 	var b strings.Builder
 	b.WriteString("#!/bin/sh\nfailed=0\n")
 	for _, user := range users {
@@ -94,7 +98,7 @@ func vmTestScript(binaries []testBinary, t Target, st *stage, o options, mark st
 			if user != "root" {
 				words = append(words, "setpriv", "--reuid="+user, "--regid="+user, "--init-groups")
 			}
-			words = append(append(words, bin.file()), testArgs(&plain, o, run)...)
+			words = append(append(words, bin.file()), args...)
 			fmt.Fprintf(&b, "cd %s\nprintf '\\n%s begin %s %s\\n'\n", bin.in(), mark, user, bin.Dir)
 			fmt.Fprintf(&b, "%s 2>&1\nstatus=$?\n[ $status = 0 ] || failed=1\nprintf '\\n%s end %%s\\n' $status\n", quoteAll(words), mark)
 		}

@@ -32,6 +32,17 @@ func (j *Job) timed(ctx context.Context, fact Fact) (unit.Report, error) {
 	}
 	waited, cancel := context.WithDeadline(ctx, due(*j.rec.StartedAt, j.rec.Timeout))
 	defer cancel()
+	if k, ok := j.held.(*kept); ok && k.reaper != nil {
+		// What is to be ended now is not looked at first: that of a fork bomb's
+		// processes can take seconds.
+		select {
+		case <-k.reaper.Exited():
+		case <-waited.Done():
+			if ctx.Err() == nil {
+				return j.stop(ctx, j.rec.Grace, byTimeout)
+			}
+		}
+	}
 	rep, err := j.Wait(waited, fact)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return j.stop(ctx, j.rec.Grace, byTimeout)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -284,6 +285,9 @@ func (j *Job) adopt(ctx context.Context) error {
 // evidence is gone once the unit is unloaded.
 func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 	if lk.v.Confirmed {
+		if k, ok := j.held.(*kept); ok {
+			k.askWhy(ctx, &lk)
+		}
 		if lk.o.Recorded == nil && j.rec.Lifetime == unit.LifetimeOwner {
 			// The unit was not empty before its recorder had written, which
 			// may have been after this look for it.
@@ -313,7 +317,7 @@ func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 			return
 		}
 		_, kept := j.held.(*kept)
-		if (kept || j.rec.Stop.By == nil) && rec.Stop.By != nil || rec.Stop.RequestedAt != nil && j.rec.Stop.RequestedAt == nil {
+		if kept && rec.Stop.By != nil || tookPart(rec.Stop, j.rec.Stop) {
 			// Another process ended the job, or helped to, while this one
 			// watched.
 			j.rec.Stop, j.rec.KillDue = rec.Stop, rec.KillDue
@@ -330,6 +334,15 @@ func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 	j.rec = rec
 	j.removeLeft()
 	return *rec.Sealed, nil
+}
+
+// tookPart is true when a job's record says of more that was done to end it than who
+// watched it knows of.
+func tookPart(recorded, known unit.Stop) bool {
+	return recorded.RequestedAt != nil && known.RequestedAt == nil || recorded.By != nil && known.By == nil ||
+		slices.ContainsFunc(recorded.Steps, func(s unit.Step) bool {
+			return !slices.ContainsFunc(known.Steps, func(k unit.Step) bool { return k.Action == s.Action && k.At.Equal(s.At) })
+		})
 }
 
 // removeLeft removes the files that the unit needed until its end, and those

@@ -59,6 +59,27 @@ func (p *scopePlace) look(ctx context.Context, lk *look) {
 	}
 }
 
+// askWhy asks a manager that had no time to answer a look why it ended a scope, where
+// nothing else says so: its time can have been up, or its memory out. Of a kept job
+// that is no part of the proof, so that nobody has waited for it.
+func (k *kept) askWhy(ctx context.Context, lk *look) {
+	p, ok := k.at.(*scopePlace)
+	if !ok || p.unit == nil || lk.o.Unit.Read || k.j.rec.Stop.By != nil || lk.v.Exit.Code == 0 && lk.v.Exit.Signal == 0 {
+		return
+	}
+	at := seatOf(&k.j.rec.Identity)
+	if k.j.l.silent(at) {
+		return
+	}
+	asked, cancel := context.WithTimeout(context.WithoutCancel(ctx), actWait)
+	defer cancel()
+	if r := p.unit.ReadScope(asked); r.Read {
+		lk.reading, lk.o.Unit = r, r.Unit
+	} else if asked.Err() != nil {
+		k.j.l.noteSilence(at)
+	}
+}
+
 // ours fails unless the unit is the recorded one. lost is true where the manager
 // knows no unit of the name, or nobody can ask it: what is in the recorded cgroup is
 // the job's all the same, and none but we can reach it.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/fallback/cgroup"
+	"github.com/unitward/unitward/unit/store"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -24,21 +25,48 @@ func (u *service) told(lk *look) {
 		return
 	}
 	r := verify.Recorded{InvocationID: id, ServiceResult: end.Result, At: end.At, Source: "systemd's signal"}
-	switch end.Code {
-	case 1:
-		r.ExitCode, r.ExitStatus = "exited", strconv.Itoa(int(end.Status))
-	case 2, 3:
-		r.ExitCode, r.ExitStatus = "killed", verify.SignalName(int(end.Status))
-		if end.Code == 3 {
-			r.ExitCode = "dumped"
-		}
-	default:
+	if r.ExitCode, r.ExitStatus = recorderWords(end.Code, end.Status); r.ExitCode == "" {
 		return
 	}
 	if r.At.IsZero() {
 		r.At = lk.o.At
 	}
 	lk.o.Recorded = &r
+}
+
+// recorderWords are $EXIT_CODE and $EXIT_STATUS (systemd.exec(5)) for ExecMainCode and
+// ExecMainStatus; empty for what these cannot be.
+func recorderWords(code, status int32) (exitCode, exitStatus string) {
+	switch code {
+	case 1:
+		return "exited", strconv.Itoa(int(status))
+	case 2:
+		return "killed", verify.SignalName(int(status))
+	case 3:
+		return "dumped", verify.SignalName(int(status))
+	}
+	return "", ""
+}
+
+// keepExit writes down, in the place of the job's recorder, what the manager says of
+// the exit of a job that is not proven to have ended: SIGKILL to all of the unit can
+// have ended the recorder too, and the manager forgets the unit with its last
+// process, once this one does not hold it any more.
+func (j *Job) keepExit(lk look) {
+	o, id := lk.o, j.rec.Identity.InvocationID
+	if !j.rec.Recorder || o.Recorded != nil || o.Kept != nil && o.Kept.Exited || !o.Unit.Read || id == "" || o.Unit.InvocationID != id {
+		return
+	}
+	said := map[string]string{"INVOCATION_ID": id, "SERVICE_RESULT": o.Unit.Result}
+	if said["EXIT_CODE"], said["EXIT_STATUS"] = recorderWords(o.Unit.ExecMainCode, o.Unit.ExecMainStatus); said["EXIT_CODE"] == "" {
+		return
+	}
+	at := o.Unit.MainExitAt
+	if at.IsZero() {
+		at = o.At
+	}
+	// What fails leaves it to the recorder, or to who looks before the end.
+	_ = j.entry.RecordExit(func(name string) string { return said[name] }, OwnerGone, store.Seen{}, at)
 }
 
 // recorded reads what the job's recorder wrote down.
@@ -64,25 +92,25 @@ func (j *Job) recorded(o *verify.Observation) {
 }
 
 // placed is true when it is known that the unit's cgroup is, or was, the recorded
-// one: it was seen there, or the manager says so. What is recorded before the start
-// is where it is to be, and a drop-in can put it elsewhere. A unit that the manager
-// does not know, or no more, has no cgroup anywhere else: it forgets none that has
-// processes (systemd 247, unit_may_gc()).
+// one: it was seen there, or the manager says so, or has said so to this process
+// before. What is recorded before the start is where it is to be, and a drop-in can
+// put it elsewhere. A unit that the manager does not know, or no more, has no cgroup
+// anywhere else: it forgets none that has processes (systemd 247, unit_may_gc()).
 func (u *service) placed(r dbusclient.Reading) bool {
 	id := &u.j.rec.Identity
+	same := r.InvocationID != "" && r.InvocationID == id.InvocationID
 	switch {
 	case id.CgroupInode != 0, r.Read && r.LoadState == "not-found":
 		return true
-	case r.InvocationID == "" || r.InvocationID != id.InvocationID:
-		return false
-	case r.ControlGroup != "":
+	case same && r.ControlGroup != "":
 		id.Cgroup = r.ControlGroup
 		u.locate(id)
-	case r.Slice != "":
+	case same && r.Slice != "":
 		id.Cgroup = u.client.UnitCgroup(r.Slice, id.Unit)
 	default:
-		return false
+		return u.place != "" && u.place == id.Cgroup
 	}
+	u.place = id.Cgroup
 	return true
 }
 

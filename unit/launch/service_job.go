@@ -36,6 +36,9 @@ type service struct {
 	started bool
 	// fresh is true from the start of the job to the first wait for it.
 	fresh bool
+	// place is the cgroup that the manager has said to be the recorded unit's; empty
+	// before it has.
+	place string
 }
 
 // openService finds the unit of a record. A manager that cannot be reached is
@@ -249,23 +252,16 @@ func (u *service) resume(ctx context.Context) error { return u.j.thawAlone(u.uni
 // noteSteps: the manager acts by itself for a timeout, or for what the main
 // process left behind.
 func (u *service) noteSteps(lk look) {
-	stop := &u.j.rec.Stop
-	if u.unit == nil || stop.RequestedAt != nil || stop.By != nil {
-		return // it was asked for here, and its steps are noted
+	if u.unit == nil {
+		return
 	}
 	trail := u.unit.Trail()
 	by, began := u.managerStop(lk)
 	if !slices.Contains(trail, "stop-sigterm") && !slices.Contains(trail, "final-sigterm") && by != byTimeout {
 		return
 	}
-	stop.By = &by
-	stop.Steps = []unit.Step{{At: began, Action: verify.SignalName(u.j.killSignal()), Detail: byManager}}
-	// Before systemd 252 the killing states pass too fast to be signalled;
-	// the clock tells of them.
-	due := began.Add(u.j.rec.Grace)
-	if slices.Contains(trail, "stop-sigkill") || slices.Contains(trail, "final-sigkill") || lk.o.Unit.InactiveEnterAt.After(due) {
-		stop.Steps = append(stop.Steps, unit.Step{At: due, Action: "KILL", Detail: byManager})
-	}
+	u.j.rec.Stop.By = &by
+	u.j.rec.Stop.Steps = []unit.Step{{At: began, Action: verify.SignalName(u.j.killSignal()), Detail: byManager}}
 }
 
 // managerStop says why the manager stopped the unit, and since when.

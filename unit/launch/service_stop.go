@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ import (
 func (u *service) terminate(ctx context.Context, signal int, grace time.Duration) (string, error) {
 	if grace <= u.j.rec.Grace && u.unit.MayStop() {
 		u.thaw(ctx)
-		return "StopUnit", u.unit.Stop(ctx)
+		return stoppedUnit, u.unit.Stop(ctx)
 	}
 	err := u.unit.Kill(ctx, unit.WhoAll, signal)
 	u.thaw(ctx)
@@ -33,38 +34,6 @@ func (u *service) terminate(ctx context.Context, signal int, grace time.Duration
 		err = nil
 	}
 	return killedByManager, err
-}
-
-// stopOwn is Stop for a service that this process started and follows, and that is
-// seen to run: its manager need not say who it is, nor anything else before it is
-// told to stop it. done is false where there is more to look at.
-func (j *Job) stopOwn(ctx context.Context, grace time.Duration, by string) (rep unit.Report, done bool, err error) {
-	u, ok := j.held.(*service)
-	if !ok || !u.started || !u.undisturbed() {
-		return rep, false, nil
-	}
-	next, err := j.l.turn(ctx)
-	if err != nil {
-		return rep, true, err
-	}
-	defer next()
-	at := seatOf(&j.rec.Identity)
-	rep, ok = j.seenRunning()
-	if !ok || j.l.silent(at) {
-		return rep, false, nil
-	}
-	rep, err = j.stopWith(ctx, grace, by, FactSettled, rep, func() (string, error) {
-		defer next()
-		asked, cancel := context.WithTimeout(ctx, actWait)
-		defer cancel()
-		return u.terminate(asked, j.killSignal(), grace)
-	})
-	var unknown *unit.UnknownOutcomeError
-	if !errors.As(err, &unknown) || ctx.Err() != nil {
-		return rep, true, err
-	}
-	j.l.noteSilence(at)
-	return rep, false, nil
 }
 
 // turn waits until a manager can be told to stop one more. With a thousand to stop,
@@ -86,9 +55,16 @@ func (u *service) over(lk look) bool {
 	if id.PID == 0 || !Ended(unit.Process{PID: id.PID, StartTime: id.StartTime}) {
 		return false
 	}
-	recorder := u.j.l.cfg.Self + " " + RecordVerb + " "
 	left := lk.v.Tree.Members
-	return lk.v.Tree.Empty || len(left) > 0 && !slices.ContainsFunc(left, func(m verify.Member) bool { return !strings.HasPrefix(m.Command, recorder) })
+	return lk.v.Tree.Empty || len(left) > 0 && !slices.ContainsFunc(left, func(m verify.Member) bool { return !isRecorder(m.Command, u.j.l.cfg.Self) })
+}
+
+// isRecorder is true for a command line that is of a recorder, which self is, or of
+// what its manager has made to become one: it has the end of its file's name in
+// brackets until then (systemd 247 to 262, rename_process_from_path()).
+func isRecorder(command, self string) bool {
+	name := filepath.Base(self)
+	return strings.HasPrefix(command, self+" "+RecordVerb+" ") || command == "("+name[max(0, len(name)-8):]+")"
 }
 
 // busy is true for a manager that was heard of a short time ago.

@@ -108,6 +108,46 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 	})
 }
 
+// stopOwn is Stop for a job that this process started and stays with, and that is
+// seen to run: neither its manager need say who it is, nor anybody what is in it,
+// before it is told to stop. done is false where there is more to look at.
+func (j *Job) stopOwn(ctx context.Context, grace time.Duration, by string) (rep unit.Report, done bool, err error) {
+	switch b := j.held.(type) {
+	case *service:
+		if !b.started || !b.undisturbed() {
+			return rep, false, nil
+		}
+	case *kept:
+		if !b.quiet() {
+			return rep, false, nil
+		}
+	default:
+		return rep, false, nil
+	}
+	next, err := j.l.turn(ctx)
+	if err != nil {
+		return rep, true, err
+	}
+	defer next()
+	at := seatOf(&j.rec.Identity)
+	rep, ok := j.seenRunning()
+	if !ok || managed(j.rec.Identity.Isolation) && j.l.silent(at) {
+		return rep, false, nil
+	}
+	rep, err = j.stopWith(ctx, grace, by, FactSettled, rep, func() (string, error) {
+		defer next()
+		asked, cancel := context.WithTimeout(ctx, actWait)
+		defer cancel()
+		return j.held.terminate(asked, j.killSignal(), grace)
+	})
+	var unknown *unit.UnknownOutcomeError
+	if !errors.As(err, &unknown) || ctx.Err() != nil {
+		return rep, true, err
+	}
+	j.l.noteSilence(at)
+	return rep, false, nil
+}
+
 // stopWith is what follows once it is clear that there is something to end:
 // terminate sends the signal, and fact is what it is to lead to.
 func (j *Job) stopWith(ctx context.Context, grace time.Duration, by string, fact Fact, rep unit.Report, terminate func() (string, error)) (unit.Report, error) {
@@ -280,9 +320,25 @@ func (j *Job) proof(ctx context.Context) (unit.Report, error) {
 		}
 		u, ok := j.held.(*service)
 		if !ok || !u.over(j.last) || !u.busy() || now().Sub(began) > wordWait {
-			return rep, nil // the bound is not an error: the report says what is left
+			return j.unproven(ctx, rep) // the bound is not an error: the report says what is left
 		}
 	}
+}
+
+// unproven is the end of a stop that has no proof. Where its time cut the last look
+// off, which leaves what the manager knows unsaid, it looks once more.
+func (j *Job) unproven(ctx context.Context, rep unit.Report) (unit.Report, error) {
+	if _, ok := j.held.(*service); ok && !j.last.o.Unit.Read {
+		looked, cancel := context.WithTimeout(ctx, j.patience(lookWait))
+		lk := j.observe(looked, dbusclient.DepthVerdict)
+		cancel()
+		if lk.v.Confirmed {
+			return j.settle(ctx, lk)
+		}
+		rep = j.report(lk)
+	}
+	j.keepExit(j.last)
+	return rep, nil
 }
 
 // killingAll notes that all of the job gets SIGKILL: of one that is tended nobody
@@ -333,38 +389,6 @@ func (j *Job) Forward(ctx context.Context, who unit.Who, signal int) error {
 	}
 	return err
 }
-
-// noteSteps completes the record of what was done to end the job. Where we did
-// it, it is there already.
-func (j *Job) noteSteps(lk look) {
-	if j.held != nil && j.rec.Stop.By == nil {
-		j.held.noteSteps(lk)
-	}
-	j.noteEntrusted(lk)
-	if j.rec.Stop.RequestedAt == nil && j.rec.OwnerEnded(lk.o, lk.v) {
-		by := byOwner
-		if j.rec.Stop.By = &by; len(j.rec.Stop.Steps) == 0 {
-			j.rec.Stop.Steps = managerSteps(j.killSignal(), j.rec.Grace, lk.v.Exit)
-		}
-	}
-	if n := len(j.rec.Stop.Steps); n > 0 {
-		j.rec.Stop.Steps[n-1].Sufficed = lk.v.Tree.Empty
-	}
-}
-
-// managerSteps are those by which a manager has ended a main process while nobody
-// watched: the times are the latest that they can have been taken at.
-func managerSteps(signal int, grace time.Duration, exit verify.Exit) []unit.Step {
-	first := unit.Step{At: exit.At, Action: verify.SignalName(signal), Detail: byManager}
-	if exit.Signal != sigKill || signal == sigKill {
-		return []unit.Step{first}
-	}
-	first.At = exit.At.Add(-grace)
-	return []unit.Step{first, {At: exit.At, Action: verify.SignalName(sigKill), Detail: byManager}}
-}
-
-// byManager says in a step who took it.
-const byManager = "by the manager"
 
 func (j *Job) killSignal() int {
 	if j.rec.KillSignal == 0 {

@@ -104,35 +104,6 @@ func (j *Job) Entrust(ctx context.Context, grace *time.Duration) (unit.Report, e
 	return j.report(j.last), unsaved
 }
 
-// noteEntrusted adds to the steps the SIGKILL of a stop that its caller had left
-// to others, who write down nothing: a job that was still there when the grace was
-// over was ended by it.
-func (j *Job) noteEntrusted(lk look) {
-	due, stop := j.rec.KillDue, &j.rec.Stop
-	if n := len(stop.Steps); due == nil || n > 0 && stop.Steps[n-1].Action == "KILL" {
-		return
-	}
-	var ended time.Time
-	by := byManager
-	switch o := lk.o; {
-	case o.Isolation != verify.IsolationService:
-		by = "by the reaper"
-		if o.Kept != nil {
-			ended = o.Kept.ChildlessAt
-		}
-		if ended.IsZero() && !o.KeeperGone {
-			ended = lk.v.Tree.At // seen just before the reaper could say so
-		}
-	case !o.Unit.InactiveEnterAt.IsZero():
-		ended = o.Unit.InactiveEnterAt
-	case o.Recorded != nil:
-		ended = o.Recorded.At
-	}
-	if !ended.Before(*due) {
-		stop.Steps = append(stop.Steps, unit.Step{At: *due, Action: "KILL", Detail: by})
-	}
-}
-
 // killedAll is true when the manager has sent, or another process had sent,
 // SIGKILL to all of a job: what ends a tender after the grace of a stop is that.
 func killedAll(rec *unit.Record, o *verify.Observation) bool {
@@ -146,16 +117,10 @@ func killedAll(rec *unit.Record, o *verify.Observation) bool {
 // entrustable: a manager has the grace that it was told at the start.
 func (u *service) entrustable(grace time.Duration) (time.Duration, error) {
 	rec := u.j.rec
-	own := func(d time.Duration) time.Duration {
-		if rec.Recorder {
-			return max(d, minRecorderGrace)
-		}
-		return d
-	}
-	if own(grace) != own(rec.Grace) {
+	if managerGrace(rec, grace) != managerGrace(rec, rec.Grace) {
 		return 0, &EntrustError{rec.Name, fmt.Sprintf("its manager was told a grace of %v at the start, and can be told no other", rec.Grace)}
 	}
-	return own(grace), nil
+	return managerGrace(rec, grace), nil
 }
 
 // entrust: StopUnit starts the manager's clock.

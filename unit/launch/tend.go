@@ -49,6 +49,11 @@ func tend(file string, getenv func(string) string) int {
 	return t.stay(getenv)
 }
 
+// tendingThreads are as many as can wait for the kernel at a time: for the reaper, for
+// the disk with each stream, with what is written down and with a terminal's text, and
+// to end the command; with the one that runs meanwhile.
+const tendingThreads = 6
+
 // tended is a command that this process tends.
 type tended struct {
 	h    *keeper.Handover
@@ -118,6 +123,7 @@ func (t *tended) begin() (err error) {
 	if err != nil {
 		return err
 	}
+	keeper.SpareThreads(tendingThreads)
 	t.began = time.Now()
 	// Said before the exec: what runs can be found.
 	if err := t.word.Runs(t.reaper.MainPID()); err != nil {
