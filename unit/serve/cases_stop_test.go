@@ -205,8 +205,8 @@ func heldOutput(s *session) {
 }
 
 func writingLeftover(s *session) {
-	for writer, member := range map[string]string{"while :; do echo x; sleep .05; done": "bash -c (while", "exec yes": "yes"} {
-		r := s.sh(map[string]any{"leftovers": "keep"}, "("+writer+") & echo started")
+	for writer, member := range map[string]string{"while :; do echo x; sleep .05; done": "bash -c echo started; (while", "exec yes": "yes"} {
+		r := s.sh(map[string]any{"leftovers": "keep"}, "echo started; ("+writer+") &")
 		s.kept(r, member)
 		if r.Facts.Streams || r.Report.Streams.State != "held" {
 			s.t.Errorf("%s: %+v, %+v", writer, r.Facts, r.Report.Streams)
