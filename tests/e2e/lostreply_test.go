@@ -293,7 +293,7 @@ func TestLostRequest(t *testing.T) {
 		for _, verb := range []string{"run", "start"} {
 			t.Run(verb, func(t *testing.T) {
 				w := w.again(t)
-				ran := filepath.Join(t.TempDir(), "ran")
+				ran, before := filepath.Join(t.TempDir(), "ran"), runtimeFiles()
 				c, socket := startCutter(t, false, nil)
 				way := w.by(socket)
 				code, asked, runs := 125, 1, 0
@@ -314,7 +314,7 @@ func TestLostRequest(t *testing.T) {
 				if left := ""; !eventually(func() bool { left = loadedUnits("lost-request-*", "unitward-guard-*"); return left == "" }) {
 					t.Errorf("units are left: %s", left)
 				}
-				if files := runtimeFiles(); len(files) > 0 {
+				if files := added(before, runtimeFiles()); len(files) > 0 {
 					t.Errorf("files are left: %q", files)
 				}
 			})
