@@ -257,11 +257,19 @@ func (u *service) noteSteps(lk look) {
 	}
 	trail := u.unit.Trail()
 	by, began := u.managerStop(lk)
-	if !slices.Contains(trail, "stop-sigterm") && !slices.Contains(trail, "final-sigterm") && by != byTimeout {
+	if by != byTimeout && (leftNothing(lk.o) || !slices.Contains(trail, "stop-sigterm") && !slices.Contains(trail, "final-sigterm")) {
 		return
 	}
 	u.j.rec.Stop.By = &by
 	u.j.rec.Stop.Steps = []unit.Step{{At: began, Action: verify.SignalName(u.j.killSignal()), Detail: byManager}}
+}
+
+// leftNothing is true where who tended the job's main process went after its reaper
+// had seen that no other was left: what the manager then found was the reaper, on its
+// way out.
+func leftNothing(o verify.Observation) bool {
+	gone := o.Unit.MainExitAt
+	return o.Kept != nil && o.Kept.Childless && !o.Kept.ChildlessAt.IsZero() && !gone.IsZero() && !o.Kept.ChildlessAt.After(gone)
 }
 
 // managerStop says why the manager stopped the unit, and since when.

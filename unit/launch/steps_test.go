@@ -126,3 +126,27 @@ func TestIsRecorder(t *testing.T) {
 		}
 	}
 }
+
+func TestLeftNothing(t *testing.T) {
+	at := time.Unix(100, 0)
+	kept := func(childless time.Time) *verify.Kept {
+		return &verify.Kept{Exited: true, Childless: !childless.IsZero(), ChildlessAt: childless}
+	}
+	for _, c := range []struct {
+		about string
+		kept  *verify.Kept
+		gone  time.Time
+		want  bool
+	}{
+		{"nobody tended it", nil, at, false},
+		{"nothing was left before it went", kept(at.Add(-time.Millisecond)), at, true},
+		{"at the same moment", kept(at), at, true},
+		{"something was, and was ended after", kept(at.Add(time.Millisecond)), at, false},
+		{"something is", kept(time.Time{}), at, false},
+		{"when it went is not known", kept(at), time.Time{}, false},
+	} {
+		if got := leftNothing(verify.Observation{Kept: c.kept, Unit: verify.Unit{MainExitAt: c.gone}}); got != c.want {
+			t.Errorf("%s: leftNothing = %v, want %v", c.about, got, c.want)
+		}
+	}
+}
