@@ -3,7 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
-	"sort"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,9 +26,13 @@ func (c *call) stopOwner() func() {
 	starts := c.s.abortAll(func(st *start) bool { return st.owner == p.Owner })
 	return func() {
 		r := &StopOwnerResult{Owner: p.Owner}
+		var ran []string // though aborted: whoever began one ends it, and may have by now
 		for _, st := range starts {
-			if <-st.done; st.job == nil {
+			switch <-st.done; {
+			case st.job == nil:
 				r.Aborted++
+			case !st.joined:
+				ran = append(ran, st.job.name)
 			}
 		}
 		names, bad, err := c.s.owned(c.ctx, p.Owner)
@@ -36,6 +40,7 @@ func (c *call) stopOwner() func() {
 			c.fail(err)
 			return
 		}
+		names = slices.Compact(slices.Sorted(slices.Values(append(names, ran...))))
 		r.Stopped, r.Unconfirmed = c.s.stopAll(c.ctx, names, grace, func() {})
 		r.Unconfirmed = append(r.Unconfirmed, bad...)
 		r.Confirmed = len(r.Unconfirmed) == 0
@@ -86,7 +91,7 @@ func (s *Server) owned(ctx context.Context, owner string) (names []string, bad [
 	for name := range live {
 		names = append(names, name)
 	}
-	sort.Strings(names)
+	slices.Sort(names)
 	return names, bad, nil
 }
 

@@ -332,7 +332,8 @@ type StopOwnerParams struct {
 type StopOwnerResult struct {
 	Owner string `json:"owner"`
 	// Stopped are the jobs whose end is proven, Unconfirmed those whose is not,
-	// with what is missing. Jobs that had settled before are in neither.
+	// with what is missing. Jobs that had settled before are in neither; one that ran
+	// although its start was aborted is in one of them.
 	Stopped     []string      `json:"stopped"`
 	Unconfirmed []Unconfirmed `json:"unconfirmed"`
 	// Aborted is how many starts were aborted of which nothing ran.
