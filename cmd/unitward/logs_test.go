@@ -263,12 +263,18 @@ func TestLogsFollow(t *testing.T) {
 	fmt.Fprintln(out, "before")
 	p := follow(t, "--show-cursor", "foo")
 	p.line(t, p.out, "before\n")
-	q := follow(t, "--json", "--tail", "0", "foo")
+	q := follow(t, "--json", "foo")
 	for i := range 20 {
 		fmt.Fprintln(errs, "error", i)
 		p.line(t, p.errs, fmt.Sprintln("error", i))
 		fmt.Fprintln(out, "line", i)
 		p.line(t, p.out, fmt.Sprintln("line", i))
+	}
+	for said := ""; !strings.Contains(said, "line 19"); { // it has caught up
+		var err error
+		if said, err = q.out.ReadString('\n'); err != nil {
+			t.Fatalf("as JSON: %q, %v", said, err)
+		}
 	}
 	fmt.Fprint(out, "\xc3")
 	if b, err := p.out.ReadByte(); b != 0xc3 || err != nil {
