@@ -44,6 +44,8 @@ type piped struct {
 	seen    int64
 	over    bool
 	turn    int
+	// piece is where output is put that is told next, while there is some.
+	piece []byte
 	// closed is closed when every stream is. Of one that was given up it is not
 	// known, and open counts it to the end.
 	closed chan struct{}
@@ -237,6 +239,7 @@ func (p *piped) next() event {
 			return m
 		}
 	}
+	p.piece = nil
 	return nil
 }
 
@@ -246,7 +249,11 @@ func (p *piped) of(s *stream) event {
 		s.sent, s.lost = s.ring.begin, s.lost+m.Bytes
 		return m
 	}
-	b := make([]byte, min(s.ring.end-s.sent, maxChunk))
+	want := int(min(s.ring.end-s.sent, maxChunk))
+	if want > len(p.piece) {
+		p.piece = make([]byte, want)
+	}
+	b := p.piece[:want]
 	n, _ := s.ring.read(b, s.sent)
 	if b = b[:n]; p.encoding == rpc.EncodingText && !s.atEnd(s.sent+int64(n)) {
 		b = b[:rpc.Whole(b)]

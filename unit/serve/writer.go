@@ -72,6 +72,8 @@ type writer struct {
 	ready []*box
 	// buf is what goes out next.
 	buf []byte
+	// line is where the goroutine makes a message.
+	line bytes.Buffer
 	// count and bytes are of what waits.
 	count, bytes int
 	closed       bool
@@ -132,14 +134,30 @@ func (b *box) wake() {
 
 func marshal(e envelope) []byte {
 	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
+	encode(&buf, e)
+	return buf.Bytes()
+}
+
+// encode writes a message, which is a line, to an empty buffer.
+func encode(buf *bytes.Buffer, e envelope) {
+	enc := json.NewEncoder(buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(e); err != nil {
 		// No type of the protocol can do that; a client is not left waiting.
 		buf.Reset()
 		_ = enc.Encode(envelope{Version: "2.0", ID: e.ID, Error: fail(CodeInternal, KindInternal, "cannot encode the message: "+err.Error())})
 	}
-	return buf.Bytes()
+}
+
+// tell adds the message for an event to what goes out next. Much output is many
+// messages: each is made in the same memory.
+func (w *writer) tell(v event) {
+	w.line.Reset()
+	encode(&w.line, notification(v))
+	w.buf = append(w.buf, w.line.Bytes()...)
+	if w.line.Cap() > 4*maxTogether {
+		w.line = bytes.Buffer{}
+	}
 }
 
 // room waits while too much waits to be written; false is a writer that has
@@ -190,7 +208,7 @@ func (w *writer) turn(b *box) {
 		w.bytes -= len(next.line)
 		if next.event != nil {
 			next.event.stamp(&b.facts)
-			next.line = marshal(notification(next.event))
+			w.tell(next.event)
 		}
 		w.buf = append(w.buf, next.line...)
 		w.cond.Broadcast()
@@ -202,7 +220,7 @@ func (w *writer) turn(b *box) {
 		if m != nil {
 			b.dirty = true
 			m.stamp(&b.facts)
-			w.buf = append(w.buf, marshal(notification(m))...)
+			w.tell(m)
 		}
 	}
 	if len(b.queue) > 0 || b.dirty && b.source != nil {
