@@ -301,8 +301,8 @@ func (j *Job) kill(ctx context.Context) (unit.Report, error) {
 		}
 	}
 	j.killingAll()
-	unsaved := j.step("KILL")
-	unsaved = cmp.Or(unsaved, j.took("KILL", j.held.kill(ctx, lk), nil))
+	unsaved := j.step(killAction)
+	unsaved = cmp.Or(unsaved, j.took(killAction, j.held.kill(ctx, lk), nil))
 	rep, err := j.proof(ctx)
 	return rep, cmp.Or(err, unsaved)
 }

@@ -73,7 +73,7 @@ func (j *Job) Entrust(ctx context.Context, grace *time.Duration) (unit.Report, e
 			return rep, err
 		}
 	}
-	first := "KILL"
+	first := killAction
 	if wait > 0 {
 		first = verify.SignalName(j.killSignal())
 	}

@@ -40,7 +40,9 @@ func (c *call) stopOwner() func() {
 			c.fail(err)
 			return
 		}
-		names = slices.Compact(slices.Sorted(slices.Values(append(names, ran...))))
+		names = append(names, ran...)
+		slices.Sort(names)
+		names = slices.Compact(names)
 		r.Stopped, r.Unconfirmed = c.s.stopAll(c.ctx, names, grace, func() {})
 		r.Unconfirmed = append(r.Unconfirmed, bad...)
 		r.Confirmed = len(r.Unconfirmed) == 0

@@ -209,8 +209,9 @@ func (w *writer) turn(b *box) {
 		if next.event != nil {
 			next.event.stamp(&b.facts)
 			w.tell(next.event)
+		} else {
+			w.buf = append(w.buf, next.line...)
 		}
-		w.buf = append(w.buf, next.line...)
 		w.cond.Broadcast()
 	} else if b.dirty && b.source != nil {
 		b.dirty = false
