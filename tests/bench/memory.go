@@ -27,6 +27,14 @@ const (
 // has these words.
 func nap() []string { return []string{"sleep", fmt.Sprintf("1000.%d", os.Getpid())} }
 
+// naps says whether a process is such a job. Of its name only the last part counts:
+// systemd-run has it executed by its path.
+func naps(pid int) bool {
+	is := argv(pid)
+	is[0] = filepath.Base(is[0])
+	return slices.Equal(is, nap())
+}
+
 // holder is a command that stays with a job, or leaves something with it.
 type holder struct {
 	series
@@ -121,7 +129,7 @@ func (h *holder) measure() (figure float64, err error) {
 		if before[pid] {
 			continue
 		}
-		if slices.Equal(argv(pid), nap()) {
+		if naps(pid) {
 			napping++
 			continue
 		}
@@ -170,7 +178,7 @@ func (h *holder) hold(i int) (end func() error, err error) {
 // wake ends the jobs that nothing else ends.
 func wake() {
 	for pid := range processes() {
-		if slices.Equal(argv(pid), nap()) {
+		if naps(pid) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
