@@ -29,6 +29,7 @@ type Entry struct {
 	store *Store
 	name  string
 	dir   *os.Root
+	known known
 }
 
 // CorruptError says that a record cannot be believed.
@@ -67,10 +68,18 @@ func (e *Entry) Close() error { return e.dir.Close() }
 // Record reads the record. The error is a *unit.NotFoundError when it is
 // gone, or a *CorruptError.
 func (e *Entry) Record() (*unit.Record, error) {
-	var rec unit.Record
-	err := e.read(recordFile, &rec)
+	b, err := e.content(recordFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &unit.NotFoundError{Name: e.name, Dir: e.store.dir}
+	}
+	if err == nil {
+		if rec := e.known.get(b); rec != nil {
+			return rec, nil
+		}
+	}
+	var rec unit.Record
+	if err == nil {
+		err = json.Unmarshal(b, &rec)
 	}
 	if err == nil && rec.Schema != unit.RecordSchema {
 		err = fmt.Errorf("its schema is %q, not %q", rec.Schema, unit.RecordSchema)
@@ -99,7 +108,15 @@ func contradiction(rec *unit.Record) error {
 }
 
 // Put writes the first record of a job.
-func (e *Entry) Put(rec *unit.Record) error { return e.write(recordFile, rec, false) }
+func (e *Entry) Put(rec *unit.Record) error { return e.put(rec, false) }
+
+func (e *Entry) put(rec *unit.Record, durable bool) error {
+	b, err := e.write(recordFile, rec, durable)
+	if err == nil {
+		e.known.set(b, rec)
+	}
+	return err
+}
 
 // Fits fails for a record that Put could not write, before anything else is
 // done for the job.
@@ -109,7 +126,7 @@ func (e *Entry) Fits(rec *unit.Record) error {
 }
 
 func (e *Entry) encode(name string, v any) ([]byte, error) {
-	b, err := json.Marshal(v)
+	b, err := encode(v)
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode %s: %w", filepath.Join(e.Dir(), name), err)
 	}
@@ -138,7 +155,7 @@ func (e *Entry) Update(durable bool, change func(*unit.Record)) (*unit.Record, e
 		return nil, err
 	}
 	change(rec)
-	return rec, e.write(recordFile, rec, durable)
+	return rec, e.put(rec, durable)
 }
 
 // Remove drops the entry. The directory disappears at once, whole. It is no
@@ -184,42 +201,52 @@ func (e *Entry) open(name string, flag int) (*os.File, error) {
 }
 
 func (e *Entry) read(name string, into any) error {
-	f, err := e.open(name, os.O_RDONLY|syscall.O_NONBLOCK)
+	b, err := e.content(name)
 	if err != nil {
 		return err
+	}
+	return json.Unmarshal(b, into)
+}
+
+// content is what a file of ours has in it.
+func (e *Entry) content(name string) ([]byte, error) {
+	f, err := e.open(name, os.O_RDONLY|syscall.O_NONBLOCK)
+	if err != nil {
+		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return errors.New("it is not a regular file")
+		return nil, errors.New("it is not a regular file")
 	}
 	if err := owned(info); err != nil {
-		return err
+		return nil, err
 	}
 	// With room for all of it and for its end: mostly two reads.
 	b := bytes.NewBuffer(make([]byte, 0, min(info.Size(), maxRecord)+bytes.MinRead))
 	if _, err := b.ReadFrom(io.LimitReader(f, maxRecord+1)); err != nil {
-		return err
+		return nil, err
 	}
 	if b.Len() > maxRecord {
-		return fmt.Errorf("it has more than %d bytes", maxRecord)
+		return nil, fmt.Errorf("it has more than %d bytes", maxRecord)
 	}
-	return json.Unmarshal(b.Bytes(), into)
+	return b.Bytes(), nil
 }
 
 // write replaces a file at once: a reader sees the old content or the new.
-func (e *Entry) write(name string, v any, durable bool) error {
+// It returns what it wrote.
+func (e *Entry) write(name string, v any, durable bool) ([]byte, error) {
 	b, err := e.encode(name, v)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := e.replace(name, b, durable); err != nil {
-		return &DirError{e.Dir(), err}
+		return nil, &DirError{e.Dir(), err}
 	}
-	return nil
+	return b, nil
 }
 
 func (e *Entry) replace(name string, b []byte, durable bool) (err error) {

@@ -82,12 +82,13 @@ func (e *Entry) RecordExit(getenv func(string) string, gone func(*unit.Record) b
 	if rec, err := e.Record(); err == nil && rec.Lifetime == unit.LifetimeOwner { // else the exit counts all the same
 		ownerGone = gone(rec)
 	}
-	return e.write(exitFile, &exitRecord{
+	_, err := e.write(exitFile, &exitRecord{
 		Schema: exitSchema, InvocationID: getenv("INVOCATION_ID"), ExitCode: getenv("EXIT_CODE"),
 		ExitStatus: getenv("EXIT_STATUS"), ServiceResult: getenv("SERVICE_RESULT"), OwnerGone: ownerGone, At: at,
 		MemoryPeak: seen.Used.MemoryPeak, TasksPeak: seen.Used.TasksPeak,
 		Cgroup: seen.Cgroup, CgroupInode: seen.CgroupInode,
 	}, true)
+	return err
 }
 
 // OpenEntry opens a job's directory by its path, for a process that was told
