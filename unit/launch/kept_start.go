@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -114,6 +115,9 @@ func (j *Job) command(s *unit.Spec, io Stdio) (*keeper.Command, []*os.File, erro
 		return nil, opened, err
 	}
 	c.Record, opened = record, append(opened, record)
+	if j.rec.Identity.Isolation == verify.IsolationScope && !slices.ContainsFunc(s.Env, func(kv string) bool { return strings.HasPrefix(kv, "INVOCATION_ID=") }) {
+		c.Told = "INVOCATION_ID" // as systemd-run --scope has it
+	}
 	c.Credential, err = credential(s)
 	return c, opened, err
 }
@@ -224,7 +228,7 @@ func (k *kept) execute(ctx context.Context, s *unit.Spec) error {
 	if err := k.put(); err != nil {
 		return err
 	}
-	if err := k.reaper.Execute(); err != nil {
+	if err := k.reaper.Execute(id.InvocationID); err != nil {
 		return becomeFailed(rec.Name, s, err)
 	}
 	return nil

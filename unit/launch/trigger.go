@@ -184,7 +184,7 @@ func (l *Launcher) triggered(ctx context.Context, c *dbusclient.Client, t Trigge
 // command line of unitward without the verb, or none where the service executes
 // the command itself. Then this process has become that, and Fire returns only
 // if it fails.
-func Fire(file string, listening []string) (env, args []string, err error) {
+func Fire(file string) (env, args []string, err error) {
 	b, err := keeper.ReadPrivate(file, false)
 	if err != nil {
 		return nil, nil, err
@@ -197,7 +197,6 @@ func Fire(file string, listening []string) (env, args []string, err error) {
 		os.Remove(file)
 	}
 	if f.Command != nil {
-		f.Command.Env = append(f.Command.Env, raw(listening)...)
 		return nil, nil, f.Command.Exec()
 	}
 	for _, kv := range f.Env {
