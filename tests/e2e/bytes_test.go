@@ -221,7 +221,7 @@ func TestOpenFile(t *testing.T) {
 		args []string
 	}{
 		{"run", []string{"run"}},
-		{"handed over", []string{"run", "-E", "A.B=x"}},
+		{"handed over", []string{"run", "-E", "A=\xff"}},
 		{"captured", []string{"start", "-p", "LimitNOFILE=64"}},
 		{"terminal", []string{"start", "--pty"}},
 	} {

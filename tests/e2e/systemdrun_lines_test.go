@@ -18,6 +18,7 @@ var foregroundLines = []line{
 	{theirs: "-- sh -c 'env | grep -oE \"^(INVOCATION_ID|MEMORY_PRESSURE_W|SYSTEMD_EXEC_PID|LISTEN_|JOURNAL_STREAM|NOTIFY_SOCKET).*=\"; echo $$((SYSTEMD_EXEC_PID-$$$$))'",
 		ours: "run -- sh -c 'env | grep -oE \"^(INVOCATION_ID|MEMORY_PRESSURE_W|SYSTEMD_EXEC_PID|LISTEN_|JOURNAL_STREAM|NOTIFY_SOCKET).*=\"; echo $((SYSTEMD_EXEC_PID-$$))'", since: 248},
 	{theirs: "-E FOO=bar -E EMPTY= -- sh -c 'echo $$FOO,$$EMPTY'", ours: "run -E FOO=bar -E EMPTY= -- sh -c 'echo $FOO,$EMPTY'"},
+	{theirs: "-E NOT_SET -- sh -c 'echo $${NOT_SET-unset}'", ours: "run -E NOT_SET -- sh -c 'echo ${NOT_SET-unset}'", since: 248},
 	{theirs: "--setenv=GREETING -- sh -c 'echo $$GREETING'", ours: "run --setenv=GREETING -- sh -c 'echo $GREETING'", since: 248},
 	{theirs: "-- sh -c 'echo $${GREETING-unset}'", ours: "run -- sh -c 'echo ${GREETING-unset}'", differs: "environment",
 		want: [2]outcome{{0, "unset\n"}, {0, "hello there\n"}}},
@@ -66,6 +67,9 @@ var foregroundLines = []line{
 	{theirs: "-p PrivateUsers=managed -- id -u", root: true, since: 260},
 	{theirs: "-p DynamicUser=yes -- sh -c 'test $(id -u) -ge 61184 && echo dynamic'", root: true},
 	{theirs: "--uid=nobody id -un", root: true},
+	{theirs: "--uid=daemon -- sh -c 'echo $$HOME $$USER $$LOGNAME $${SHELL-unset}; id'", ours: "run --uid=daemon -- sh -c 'echo $HOME $USER $LOGNAME ${SHELL-unset}; id'", root: true},
+	{theirs: "-p User=sync -E USER=me -- sh -c 'echo $$HOME $$USER $$LOGNAME $$SHELL; id'", ours: "run -p User=sync -E USER=me -- sh -c 'echo $HOME $USER $LOGNAME $SHELL; id'", root: true},
+	{theirs: "-p User=tester -p WorkingDirectory=~ pwd", root: true},
 	{theirs: "--uid=nobody --gid=daemon -- id -un", root: true},
 	{theirs: "--uid=65534 --working-directory=/ -- sh -c 'id -u; pwd'", root: true},
 	{theirs: "-p User=nobody -p Group=nogroup -- id -gn", root: true},
@@ -167,6 +171,10 @@ var scopeLines = []line{
 	{theirs: "--nice=15 nice"},
 	{theirs: "echo '$HOME' '$$'"},
 	{theirs: "--uid=nobody id -un", root: true},
+	{theirs: "--uid=sync -E USER=me -- sh -c 'echo $HOME $USER $LOGNAME $SHELL'", root: true},
+	{theirs: "--uid=daemon -- sh -c 'echo $HOME $USER $LOGNAME; id -u; id -g'", root: true},
+	{theirs: "--uid=tester --gid=daemon id", root: true, since: 262}, // before, the caller's groups stay
+	{theirs: "--gid=daemon id", root: true, since: 262},
 	{theirs: "-- sh -c 'kill -9 $$'", differs: "killed", want: [2]outcome{{-1, ""}, {137, ""}}},
 }
 
@@ -199,6 +207,8 @@ var firedLines = []line{
 
 var refusedLines = []line{
 	{theirs: "-u UNIT -p MemoryMax=lots sleep 405"},
+	{theirs: "-u UNIT -E 1=2 sleep 405"},
+	{theirs: "-u UNIT -E 'A B=2' sleep 405"},
 	{theirs: "-u UNIT -p NoSuchProperty=1 sleep 405"},
 	{theirs: "-u UNIT -p MemoryMax sleep 405"},
 	{theirs: "-u UNIT --on-active=sometime sleep 405"},

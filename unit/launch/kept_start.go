@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/user"
 	"slices"
 	"strings"
 
@@ -86,7 +87,7 @@ func (j *Job) launchKept(ctx context.Context, s *unit.Spec, io Stdio) (err error
 // closed once that is forked.
 func (j *Job) command(s *unit.Spec, io Stdio) (*keeper.Command, []*os.File, error) {
 	c := &keeper.Command{
-		Path: s.Path, Argv: s.Command, Env: append(slices.Clip(s.Env), unit.JobVariable+"="+j.rec.Name), Dir: s.Dir,
+		Path: s.Path, Argv: s.Command, Dir: s.Dir,
 		Umask: s.Umask, Rlimits: s.Rlimits[:], Nice: s.Nice, Finishes: s.Leftovers == unit.LeftoversKill,
 	}
 	if s.Lifetime == unit.LifetimeDetached {
@@ -118,7 +119,9 @@ func (j *Job) command(s *unit.Spec, io Stdio) (*keeper.Command, []*os.File, erro
 	if j.rec.Identity.Isolation == verify.IsolationScope && !slices.ContainsFunc(s.Env, func(kv string) bool { return strings.HasPrefix(kv, "INVOCATION_ID=") }) {
 		c.Told = "INVOCATION_ID" // as systemd-run --scope has it
 	}
-	c.Credential, err = credential(s)
+	var who *user.User
+	c.Credential, who, err = credential(s)
+	c.Env = append(slices.Clip(environAs(s, who)), unit.JobVariable+"="+j.rec.Name)
 	return c, opened, err
 }
 

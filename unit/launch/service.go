@@ -84,15 +84,15 @@ func direct(s *unit.Spec, recorder bool) bool {
 	}
 	for _, kv := range s.Env {
 		name, value, _ := strings.Cut(kv, "=")
-		if !isVariable(name) || !utf8.ValidString(value) {
+		if !IsVariable(name) || !utf8.ValidString(value) {
 			return false
 		}
 	}
 	return true
 }
 
-// isVariable is systemd's own rule for names (environment.d(5)).
-func isVariable(s string) bool {
+// IsVariable is systemd's own rule for names (environment.d(5)).
+func IsVariable(s string) bool {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
@@ -185,7 +185,7 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 	}
 	base := dir + "/" + rec.Identity.Nonce
 	h := &handed{}
-	env := append(slices.Clip(s.Env), unit.JobVariable+"="+rec.Name)
+	env := append(slices.DeleteFunc(slices.Clone(s.Env), callersUser(s)), unit.JobVariable+"="+rec.Name)
 	// For another user there is no other way.
 	keeps := s.Apart() || dbusclient.KeepsCommand(c.Version(), s.Path, s.Command)
 	if !rec.Tended && direct(s, rec.Recorder) && keeps {
@@ -195,7 +195,7 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 		if err != nil {
 			return nil, err
 		}
-		svc.Unset = unset(inherited, env)
+		svc.Unset = slices.DeleteFunc(unset(inherited, env), callersUser(s))
 		if rec.Recorder {
 			h.kept = []string{svc.EnvironmentFile} // the recorder is given it too
 		} else {
@@ -288,7 +288,7 @@ func unset(inherited, env []string) []string {
 	}
 	var out []string
 	take := func(name string) {
-		if !have[name] && isVariable(name) && !unit.OfUnit(name) {
+		if !have[name] && IsVariable(name) && !unit.OfUnit(name) {
 			have[name] = true
 			out = append(out, name)
 		}
