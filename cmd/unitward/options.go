@@ -127,7 +127,7 @@ func (o *jobOptions) place(s *unit.Spec) (err error) {
 		if o.scope {
 			name = strings.TrimSuffix(name, ".scope")
 		}
-		if s.Name, err = unit.ParseName(name); err != nil {
+		if s.Name, err = jobName(name); err != nil {
 			return err
 		}
 	}

@@ -1,5 +1,10 @@
 package e2e
 
+import "strings"
+
+// printsName is a command that prints what its unit's name has beyond UNIT.
+const printsName = `-- sh -c 'sed -n "s/^0::.*-[fs][0-9]*[ab]//p" /proc/self/cgroup'`
+
 var foregroundLines = []line{
 	{theirs: "true"},
 	{theirs: "false"},
@@ -36,6 +41,10 @@ var foregroundLines = []line{
 	{theirs: "--description='A job of the night' echo x"},
 	{theirs: "--slice=unitward-lines.slice -- sh -c 'grep -o unitward-lines.slice /proc/self/cgroup | head -1'"},
 	{theirs: "--slice=unitward-lines -- sh -c 'grep -o unitward-lines.slice /proc/self/cgroup | head -1'"},
+	{theirs: "--slice='unitward-lines a/b%u*' -- sh -c 'grep -o unitward-lines.*slice /proc/self/cgroup | head -1'"},
+	{theirs: "--slice=-.slice -- sh -c 'grep -c -- -.slice /proc/self/cgroup'"},
+	{theirs: "-u 'UNIT:a b/../c%n*ü\\\\y@d@e' " + printsName},
+	{theirs: "-u UNIT" + strings.Repeat("n", 210) + " " + printsName},
 	{theirs: "-p IgnoreSIGPIPE=no -- sh -c 'yes | head -1'"},
 	{theirs: "--service-type=exec echo x"},
 	{theirs: "--service-type=oneshot echo x"},
@@ -170,6 +179,7 @@ var scopeLines = []line{
 	{theirs: "-- sh -c 'env | grep -oE \"^(INVOCATION_ID|MEMORY_PRESSURE_W|SYSTEMD_EXEC_PID|LISTEN_|JOURNAL_STREAM|NOTIFY_SOCKET).*=\"; echo ${#INVOCATION_ID}'"},
 	{theirs: "--nice=15 nice"},
 	{theirs: "echo '$HOME' '$$'"},
+	{theirs: "-u 'UNIT:a b/c%n*' " + printsName},
 	{theirs: "--uid=nobody id -un", root: true},
 	{theirs: "--uid=sync -E USER=me -- sh -c 'echo $HOME $USER $LOGNAME $SHELL'", root: true},
 	{theirs: "--uid=daemon -- sh -c 'echo $HOME $USER $LOGNAME; id -u; id -g'", root: true},
@@ -216,6 +226,20 @@ var refusedLines = []line{
 	{theirs: "-u UNIT --timer-property=AccuracySec=1s sleep 405"},
 	{theirs: "-u UNIT --nice=50 sleep 405"},
 	{theirs: "-u UNIT --nice=-5 sleep 405", user: true, differs: "nice"},
+	{theirs: "-u /dev/sda sleep 405"},
+	{theirs: "-u /home/UNIT sleep 405"},
+	{theirs: "-u UNIT.socket sleep 405"},
+	{theirs: "-u @UNIT sleep 405"},
+	{theirs: "-u UNIT@ sleep 405"},
+	{theirs: "-u UNIT" + strings.Repeat("n", 240) + " sleep 405"},
+	{theirs: "-u .UNIT sleep 405", differs: "names"},
+	{theirs: "-u ../UNIT sleep 405", differs: "names"},
+	{theirs: "-u -UNIT sleep 405", differs: "names"},
+	{theirs: "-u UNIT.scope.service sleep 405", differs: "names"},
+	{theirs: "-u UNIT --slice=/dev/sda sleep 405"},
+	{theirs: "-u UNIT --slice=a@b sleep 405"},
+	{theirs: "-u UNIT --slice=a--b sleep 405"},
+	{theirs: "-u UNIT --slice=a.service sleep 405"},
 	{theirs: "-u UNIT no-such-command-anywhere"},
 	{theirs: "-u UNIT --no-block --service-type=notify sleep 405", differs: "reserved"},
 	{theirs: "-u UNIT -p Restart=always sleep 405", differs: "reserved"},
@@ -225,5 +249,6 @@ var refusedLines = []line{
 	{theirs: "-u UNIT -p Environment=A=b sleep 405", differs: "reserved"},
 	{theirs: "-u UNIT -p ExecStopPost=/bin/true sleep 405", differs: "reserved"},
 	{theirs: "--scope -u UNIT -p PrivateTmp=yes sleep 405"},
+	{theirs: "--scope -u UNIT@a sleep 405"},
 	{theirs: "-u UNIT --socket-property=ListenStream=@UNIT --socket-property=Accept=yes sleep 405", differs: "left-out"},
 }

@@ -134,6 +134,9 @@ func (k *kept) prepare(s *unit.Spec, cmd *keeper.Command) error {
 	case verify.IsolationCgroup:
 		return k.prepareCgroup(s, cmd)
 	case verify.IsolationScope:
+		if strings.Contains(k.j.rec.Name, "@") {
+			return &unit.IsolationError{Isolation: verify.IsolationScope, Refused: []unit.Refusal{{What: "the name " + k.j.rec.Name, Why: "a scope has no instances"}}}
+		}
 		h := k.j.l.hierarchy()
 		if h == nil {
 			// No manager's word says that a scope is empty.

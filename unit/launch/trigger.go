@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,6 +66,9 @@ func (l *Launcher) StartTrigger(ctx context.Context, m unit.Manager, t Trigger) 
 	props, err := t.parse()
 	if err != nil {
 		return err
+	}
+	if len(t.Name) > maxTriggerName {
+		return &unit.NameError{Name: t.Name, Reason: fmt.Sprintf("it has %d bytes, and that of a %s %d at most", len(t.Name), t.Kind, maxTriggerName)}
 	}
 	c, err := l.client(ctx, here(m))
 	if err != nil {
