@@ -57,13 +57,18 @@ func AppName(id, launcher, random string, scope bool) (string, error) {
 // not of A-Z a-z 0-9 : _ . becomes \xNN, a "." that comes first too, and "/"
 // becomes "-".
 func EscapeName(s string) string {
+	return escape(s, func(i int) bool { return s[i] != '-' && isNameByte(s[i]) && (s[i] != '.' || i > 0) })
+}
+
+// escape writes "/" as "-", and every other byte that may not stay as \xNN.
+func escape(s string, stays func(i int) bool) string {
 	const hex = "0123456789abcdef"
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
 		case c == '/':
 			b.WriteByte('-')
-		case c != '-' && isNameByte(c) && (c != '.' || i > 0):
+		case stays(i):
 			b.WriteByte(c)
 		default:
 			b.WriteString(`\x`)

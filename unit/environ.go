@@ -7,17 +7,16 @@ const JobVariable = "UNITWARD_JOB"
 
 // Environ is the environment of a job: the caller's, or nothing where clean
 // is set, with the assignments in set on top, but without JobVariable, which
-// is the launcher's to add. What systemd told the caller
-// about the caller's own unit is not the job's (sd_notify(3),
-// sd_listen_fds(3)). Of a repeated name the first counts, as for getenv(3); of
-// a repeated assignment the last.
+// is the launcher's to add. What systemd told the caller about the caller's own
+// unit is not the job's (OfUnit). Of a repeated name the first counts, as for
+// getenv(3); of a repeated assignment the last.
 func Environ(caller, set []string, clean bool) []string {
 	seen := make(map[string]int, len(caller)+len(set))
 	out := make([]string, 0, len(caller)+len(set)+1)
 	if !clean {
 		for _, kv := range caller {
 			name, _, ok := strings.Cut(kv, "=")
-			if _, again := seen[name]; !ok || name == "" || again || isOwnUnits(name) {
+			if _, again := seen[name]; !ok || name == "" || again || name == JobVariable || OfUnit(name) {
 				continue
 			}
 			seen[name] = len(out)
@@ -39,10 +38,12 @@ func Environ(caller, set []string, clean bool) []string {
 	return out
 }
 
-func isOwnUnits(name string) bool {
+// OfUnit is true for the variables by which systemd tells a process of its own unit,
+// or of itself there (systemd.exec(5), "Environment Variables in Spawned Processes").
+func OfUnit(name string) bool {
 	switch name {
-	case "NOTIFY_SOCKET", "JOURNAL_STREAM", "WATCHDOG_PID", "WATCHDOG_USEC",
-		"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID", JobVariable:
+	case "INVOCATION_ID", "SYSTEMD_EXEC_PID", "JOURNAL_STREAM", "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE",
+		"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC":
 		return true
 	}
 	return false

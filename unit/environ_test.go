@@ -28,10 +28,11 @@ func TestEnviron(t *testing.T) {
 			[]string{"a b=1", "BASH_FUNC_f%%=() { :; }", "\xff=2"}},
 		{"the caller's own unit", []string{
 			"NOTIFY_SOCKET=@x", "LISTEN_PID=1", "LISTEN_FDS=3", "LISTEN_FDNAMES=a", "LISTEN_PIDFDID=9",
-			"WATCHDOG_PID=1", "WATCHDOG_USEC=2", "JOURNAL_STREAM=8:1", "UNITWARD_JOB=outer", "KEEP=1",
+			"WATCHDOG_PID=1", "WATCHDOG_USEC=2", "JOURNAL_STREAM=8:1", "INVOCATION_ID=i", "SYSTEMD_EXEC_PID=7",
+			"MEMORY_PRESSURE_WATCH=/p", "MEMORY_PRESSURE_WRITE=x", "UNITWARD_JOB=outer", "KEEP=1",
 		}, nil, false, []string{"KEEP=1"}},
-		{"names that only look like it", []string{"LISTEN=1", "NOTIFY_SOCKETS=2", "UNITWARD_STATE_DIR=/s", "INVOCATION_ID=i"}, nil, false,
-			[]string{"LISTEN=1", "NOTIFY_SOCKETS=2", "UNITWARD_STATE_DIR=/s", "INVOCATION_ID=i"}},
+		{"names that only look like it", []string{"LISTEN=1", "NOTIFY_SOCKETS=2", "UNITWARD_STATE_DIR=/s", "MANAGERPID=1"}, nil, false,
+			[]string{"LISTEN=1", "NOTIFY_SOCKETS=2", "UNITWARD_STATE_DIR=/s", "MANAGERPID=1"}},
 		{"the job's name is the launcher's to give", []string{"A=1"}, []string{"UNITWARD_JOB=x", "B=2"}, false, []string{"A=1", "B=2"}},
 		{"what is asked for is given", []string{"NOTIFY_SOCKET=@x"}, []string{"NOTIFY_SOCKET=@y"}, false, []string{"NOTIFY_SOCKET=@y"}},
 	} {

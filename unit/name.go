@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// MaxName is the longest job name in bytes. Unit names end at 255 bytes
-	// (systemd.unit(5)); the rest is room for suffixes of ours.
-	MaxName = 200
+	// MaxName is the longest job name in bytes: that of its unit has 255 at most
+	// (systemd.unit(5)).
+	MaxName = maxUnitName - len(".service")
 	// maxCommand is how much of a command's name goes into a generated name.
 	maxCommand = 40
 )
@@ -34,15 +34,26 @@ func (e *NameError) Hint() []string {
 			return []string{"what starts jobs is no job itself; systemctl has it (with --user where start had it): systemctl stop " + verify.Typed(cut(e.Name, maxUnitName))}
 		}
 	}
-	return []string{`a name has 1 to 200 characters of A-Z a-z 0-9 : _ . - (and \xNN escapes), may have one "@" among them, and does not start with "." or "-"`}
+	return []string{fmt.Sprintf(`a name has 1 to %d characters of A-Z a-z 0-9 : _ . - \ (as in \xNN), may have "@" among them, and does not start with "." or "-"`, MaxName)}
 }
 
 // Is makes a NameError a usage error.
 func (e *NameError) Is(target error) bool { return target == ErrUsage }
 
+// MangleName makes a name of what a person has typed for one, as systemd does it for
+// the names of units (systemd-run(1), systemctl(1)): "/" becomes "-", and what no name
+// has \xNN. A path stays: it means a mount or a device there. What comes of it may still
+// be no name.
+func MangleName(s string) string {
+	if strings.HasPrefix(s, "/") {
+		return s
+	}
+	return escape(s, func(i int) bool { return isNameByte(s[i]) || s[i] == '@' || s[i] == '\\' })
+}
+
 // ParseName checks a job's name and returns it without the suffix of its
 // unit: "foo" and "foo.service" both name job foo. A name is refused, never
-// changed, so that what the user typed is what systemctl shows.
+// changed: see MangleName.
 func ParseName(s string) (string, error) {
 	name := strings.TrimSuffix(s, ".service")
 	bad := func(format string, args ...any) (string, error) {
@@ -53,6 +64,8 @@ func ParseName(s string) (string, error) {
 		return bad("it is empty")
 	case len(name) > MaxName:
 		return bad("it has %d bytes, at most %d are allowed", len(name), MaxName)
+	case name[0] == '/':
+		return bad("it is a path, which names a mount or a device")
 	case name[0] == '.' || name[0] == '-':
 		return bad("it starts with %q", name[0])
 	case strings.HasSuffix(name, ".service"):
@@ -67,20 +80,15 @@ func ParseName(s string) (string, error) {
 	if at := strings.IndexByte(name, '@'); at == 0 || at == len(name)-1 {
 		return bad("it is that of a template, not of a unit: something is expected on both sides of \"@\"")
 	}
-	for i, at := 0, 0; i < len(name); i++ {
-		switch c := name[i]; {
-		case isNameByte(c):
-		case c == '@' && at == 0:
-			at++ // of an instance (systemd.unit(5))
-		case c == '\\' && i+3 < len(name) && name[i+1] == 'x' && isHex(name[i+2]) && isHex(name[i+3]):
-			i += 3
-		default:
-			r, size := utf8.DecodeRuneInString(name[i:])
-			if size > 1 {
-				return bad("it has the character %q", r)
-			}
-			return bad("it has the byte %s", strconv.Quote(name[i:i+1]))
+	for i := 0; i < len(name); i++ {
+		if c := name[i]; isNameByte(c) || c == '@' || c == '\\' {
+			continue
 		}
+		r, size := utf8.DecodeRuneInString(name[i:])
+		if size > 1 {
+			return bad("it has the character %q", r)
+		}
+		return bad("it has the byte %s", strconv.Quote(name[i:i+1]))
 	}
 	return name, nil
 }
@@ -92,10 +100,6 @@ var otherSuffixes = [...]string{
 
 func isNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == ':' || c == '_' || c == '.' || c == '-'
-}
-
-func isHex(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
 // NewName returns unitward-COMMAND-RANDOM for a command and the random digits
@@ -139,32 +143,33 @@ func (e *SliceError) Hint() []string {
 // Is makes a SliceError a usage error.
 func (e *SliceError) Is(target error) bool { return target == ErrUsage }
 
-// ParseSlice checks a slice's name and returns it as that of its unit: "foo" and
-// "foo.slice" are one. The error is a *SliceError.
+// ParseSlice makes the name of a slice's unit of what was given for one, as systemd
+// does it: "foo" and "foo.slice" are one, and see MangleName. The error is a
+// *SliceError.
 func ParseSlice(s string) (string, error) {
-	name := strings.TrimSuffix(s, ".slice")
 	bad := func(reason string) (string, error) { return "", &SliceError{s, reason} }
-	switch {
-	case name == "-":
-		return "-.slice", nil
-	case name == "":
-		return bad("it is empty")
-	case len(name)+len(".slice") > maxUnitName:
-		return bad("it is too long")
-	case name[0] == '-' || name[len(name)-1] == '-' || strings.Contains(name, "--"):
-		return bad("a part between dashes is empty")
-	}
+	name := MangleName(s)
+	base, whole := strings.CutSuffix(name, ".slice")
 	for _, suffix := range append(otherSuffixes[:], ".service") {
-		if strings.HasSuffix(name, suffix) {
+		if !whole && len(name) > len(suffix) && strings.HasSuffix(name, suffix) {
 			return bad("it ends with " + suffix + ", which is another type of unit")
 		}
 	}
-	for i := 0; i < len(name); i++ {
-		if c := name[i]; !isNameByte(c) && c != '\\' {
-			return bad("it has the byte " + strconv.Quote(name[i:i+1]))
-		}
+	switch {
+	case base == "-":
+		return "-.slice", nil
+	case base == "":
+		return bad("it is empty")
+	case base[0] == '/':
+		return bad("it is a path, which names a mount or a device")
+	case len(base)+len(".slice") > maxUnitName:
+		return bad("it is too long")
+	case strings.Contains(base, "@"):
+		return bad("a slice has no instances")
+	case base[0] == '-' || base[len(base)-1] == '-' || strings.Contains(base, "--"):
+		return bad("a part between dashes is empty")
 	}
-	return name + ".slice", nil
+	return base + ".slice", nil
 }
 
 // maxUnitName is the longest name of a unit in bytes (systemd.unit(5)).

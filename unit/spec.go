@@ -107,6 +107,10 @@ type Spec struct {
 	Dir string
 	// Env is the whole environment of the job, as KEY=VALUE.
 	Env []string
+	// Assigned are those of Env that were asked for and are not the caller's, as
+	// NAME or KEY=VALUE: in a job of another user they stand where that user's HOME,
+	// LOGNAME, USER and SHELL would.
+	Assigned []string
 	// Umask is the file mode creation mask.
 	Umask uint32
 	// Rlimits are the resource limits in the order of RlimitNames.
@@ -206,10 +210,24 @@ func (s *Spec) Apart() bool {
 		case "RootDirectory":
 			return strings.Trim(value, "/") != ""
 		case "DynamicUser":
-			return !slices.Contains([]string{"", "0", "no", "n", "false", "f", "off"}, strings.ToLower(value))
+			return isTrue(value)
 		}
 		return false
 	})
+}
+
+// NamesUser reports whether the job is, or may be, of another user than who starts it:
+// by UID or a property (User=, DynamicUser=).
+func (s *Spec) NamesUser() bool {
+	return s.UID != "" || slices.ContainsFunc(s.Properties, func(a string) bool {
+		name, value, _ := strings.Cut(a, "=")
+		return name == "User" && value != "" || name == "DynamicUser" && isTrue(value)
+	})
+}
+
+// isTrue is false for what says no.
+func isTrue(value string) bool {
+	return !slices.Contains([]string{"", "0", "no", "n", "false", "f", "off"}, strings.ToLower(value))
 }
 
 // Root is the directory that is the job's root: that of its last property

@@ -50,7 +50,7 @@ func (a *app) attach(o *attachOptions, name string) error {
 	if err != nil {
 		return err
 	}
-	if name, err = unit.ParseName(name); err != nil {
+	if name, err = jobName(name); err != nil {
 		return err
 	}
 	l, err := a.launcher()

@@ -33,7 +33,7 @@ func (a *app) completions(root *cobra.Command, args []string) {
 		"owner":       a.completeOwners,
 		"uid":         accounts("/etc/passwd"), "gid": accounts("/etc/group"),
 		"setenv": completeVariables, "slice": completeSlices, "machine": completeMachines,
-		"property":       completeWith(property.Complete),
+		"property":       completeProperties,
 		"timer-property": completeTrigger(property.Timer), "path-property": completeTrigger(property.Path), "socket-property": completeTrigger(property.Socket),
 		"job-mode": fixed(jobModes[:]...), "service-type": fixed("exec", "simple", "oneshot"), "expand-environment": fixed("yes", "no"),
 		"root-directory": directory,
@@ -134,6 +134,16 @@ func completeSignals(_ *cobra.Command, _ []string, word string) ([]string, cobra
 
 // lastSignal is SIGRTMAX.
 const lastSignal = 64
+
+// completeProperties offers what a job of the isolation that was asked for can have.
+func completeProperties(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	scope, _ := cmd.Flags().GetBool("scope")
+	isolation, _ := cmd.Flags().GetString("isolation")
+	if scope || isolation == verify.IsolationScope {
+		return completeWith(property.CompleteScope)(cmd, args, word)
+	}
+	return completeWith(property.Complete)(cmd, args, word)
+}
 
 // completeVariables offers the names of the caller's variables.
 func completeVariables(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -220,8 +220,8 @@ func TestOneBadNameStopsNoOther(t *testing.T) {
 	start("b")
 	t.Cleanup(func() { do(t, "stop", "--grace", "0s", "a", "b") })
 	count := func(text, what string) int { return strings.Count(text, what) }
-	status, out, errs := do(t, "status", "nope", "a", "x/y", "b", "a.service")
-	if status != exitError || count(out, "running") != 2 || count(errs, "cannot find job nope") != 1 || count(errs, `"x/y"`) != 1 {
+	status, out, errs := do(t, "status", "nope", "a", "x y/z", "b", "a.service")
+	if status != exitError || count(out, "running") != 2 || count(errs, "cannot find job nope") != 1 || count(errs, `cannot find job x\x20y-z`) != 1 {
 		t.Errorf("status: %d, %q, %q", status, out, errs)
 	}
 	for _, verb := range []string{"pause", "resume"} {

@@ -22,6 +22,9 @@ type jobs struct {
 	err   error
 }
 
+// jobName is the name of the job that was meant.
+func jobName(typed string) (string, error) { return unit.ParseName(unit.MangleName(typed)) }
+
 // openJobs finds the jobs that were named, each once. The error is that of the
 // state directory. Close them.
 func (a *app) openJobs(ctx context.Context, args []string) (*jobs, error) {
@@ -33,7 +36,7 @@ func (a *app) openJobs(ctx context.Context, args []string) (*jobs, error) {
 	var found, wrong []string
 	for _, arg := range args {
 		// "foo" and "foo.service" are one; so is a mistake made twice.
-		if name, err := unit.ParseName(arg); err != nil {
+		if name, err := jobName(arg); err != nil {
 			wrong = append(wrong, arg)
 		} else if !slices.Contains(found, name) {
 			found = append(found, name)
@@ -43,7 +46,7 @@ func (a *app) openJobs(ctx context.Context, args []string) (*jobs, error) {
 	wrong = slices.Compact(wrong)
 	js.several = len(found)+len(wrong) > 1
 	for _, arg := range wrong {
-		_, err := unit.ParseName(arg)
+		_, err := jobName(arg)
 		js.failed(err)
 	}
 	for _, name := range found {

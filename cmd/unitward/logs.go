@@ -74,7 +74,7 @@ func (a *app) logs(arg string, o *logsOptions) error {
 		}
 	}
 	ctx := context.Background()
-	name, err := unit.ParseName(arg)
+	name, err := jobName(arg)
 	if err != nil {
 		return err
 	}

@@ -189,6 +189,11 @@ func TestValuesOfOptions(t *testing.T) {
 			t.Errorf("%q offers no %s: %q", c.line, c.want, out)
 		}
 	}
+	for _, scope := range []string{"--scope", "--isolation=scope"} {
+		if _, out, _ := do(t, cobra.ShellCompNoDescRequestCmd, "run", scope, "-p", ""); strings.Contains(out, "PrivateTmp=") || !strings.Contains(out, "\nMemoryMax=\n") || strings.Contains(out, "RuntimeMaxSec=") {
+			t.Errorf("with %s there is offered %q", scope, out)
+		}
+	}
 	// A mark of the help is none of a shell's.
 	if _, out, _ := do(t, cobra.ShellCompRequestCmd, "run", "--uni"); out != "--unit\tname the job, and its unit, NAME\n:4\n" {
 		t.Errorf("--uni offers %q", out)

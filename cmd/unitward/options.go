@@ -127,7 +127,7 @@ func (o *jobOptions) place(s *unit.Spec) (err error) {
 		if o.scope {
 			name = strings.TrimSuffix(name, ".scope")
 		}
-		if s.Name, err = unit.ParseName(name); err != nil {
+		if s.Name, err = jobName(name); err != nil {
 			return err
 		}
 	}
@@ -265,22 +265,18 @@ func (o *jobOptions) environment(s *unit.Spec) error {
 	var set []string
 	for _, kv := range o.setenv {
 		name, _, assigned := strings.Cut(kv, "=")
-		if name == "" {
-			return usage("cannot use --setenv %s: NAME or NAME=VALUE is expected", quote(kv))
+		if !launch.IsVariable(name) {
+			return &usageError{"cannot use --setenv " + quote(kv) + ": NAME or NAME=VALUE is expected", "a name has A-Z a-z 0-9 _ and does not start with a digit"}
 		}
 		if err := launch.CheckVariable(name); err != nil {
 			return wrong("setenv", kv, err)
 		}
 		if !assigned {
-			value, ok := os.LookupEnv(name)
-			if !ok {
-				return usage("cannot use --setenv %s: the caller has no such variable", quote(kv))
-			}
-			kv = name + "=" + value
+			kv = name + "=" + os.Getenv(name) // systemd-run too gives an empty one where there is none
 		}
 		set = append(set, kv)
 	}
-	s.Env = unit.Environ(os.Environ(), set, o.cleanEnv)
+	s.Env, s.Assigned = unit.Environ(os.Environ(), set, o.cleanEnv), set
 	o.search = s.Env
 	if o.cleanEnv {
 		o.search = unit.Environ(os.Environ(), set, false)

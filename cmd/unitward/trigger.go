@@ -231,14 +231,8 @@ func again(cmd *cobra.Command, name string, s *unit.Spec) []string {
 
 // fire runs the job of a trigger once, as its service.
 func fire(file string) int {
-	var listening []string
-	for _, kv := range os.Environ() {
-		if strings.HasPrefix(kv, "LISTEN_") {
-			listening = append(listening, kv)
-		}
-	}
 	s := streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
-	env, args, err := launch.Fire(file, listening)
+	env, args, err := launch.Fire(file)
 	if err != nil {
 		return fail(fmt.Errorf("cannot run what was triggered: %w", err), false, s)
 	}

@@ -45,7 +45,7 @@ func (a *app) verifyCommand() *cobra.Command {
 
 func (a *app) verify(arg string, weak bool) error {
 	ctx := context.Background()
-	name, err := unit.ParseName(arg)
+	name, err := jobName(arg)
 	if err != nil {
 		return err
 	}

@@ -8,10 +8,15 @@ import (
 // Complete proposes how an assignment of a job's property can go on that begins
 // like start: names that a user may set, with "=", or after that the values of
 // one that takes few. It is sorted, and empty where nothing is known.
-func Complete(start string) []string {
+func Complete(start string) []string { return completeJob(start, lookup) }
+
+// CompleteScope is Complete for a job that is a scope.
+func CompleteScope(start string) []string { return completeJob(start, lookupScope) }
+
+func completeJob(start string, lookup func(string) (*syntax, int)) []string {
 	return complete(start, func(yield func(string) bool) {
 		for name := range names {
-			if Reserved(name) == nil && !yield(name) {
+			if s, _ := lookup(name); s != nil && Reserved(name) == nil && !yield(name) {
 				return
 			}
 		}

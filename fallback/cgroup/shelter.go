@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shelterSuffix ends the names of shelters. No job can be called so: "@" is in
+// shelterSuffix ends the names of shelters. No job can be called so: "+" is in
 // no name of one.
-const shelterSuffix = "@keeper"
+const shelterSuffix = "+keeper"
 
 // Shelter is a cgroup beside those of units that this process is in, so that it
 // does not end with the cgroup that it was started in: the whole of that is

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -72,7 +73,7 @@ func TestBytes(t *testing.T) {
 					w := w.again(t)
 					dir := t.TempDir()
 					argv := append([]string{"sh", "-c", dump, "dump"}, c.args...)
-					w.env = append([]string{"OUT=" + dir, "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, c.env...)
+					w.env = append([]string{"INVOCATION_ID=caller", "SYSTEMD_EXEC_PID=1", "LISTEN_PID=1", "LISTEN_FDS=1", "OUT=" + dir, "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, c.env...)
 					for _, name := range []string{"GOCOVERDIR", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"} {
 						if v, ok := os.LookupEnv(name); ok {
 							w.env = append(w.env, name+"="+v)
@@ -100,14 +101,11 @@ func TestBytes(t *testing.T) {
 					if got = split(t, filepath.Join(dir, "cmdline")); !slices.Equal(got, argv) {
 						t.Errorf("the arguments are %s, want %s", quoted(got), quoted(argv))
 					}
-					want := append(slices.Clone(w.env), "UNITWARD_JOB="+name)
+					want := slices.DeleteFunc(append(slices.Clone(w.env), "UNITWARD_JOB="+name), ofUnit)
+					want = append(want, told(t, w, name)...)
 					got = split(t, filepath.Join(dir, "environ"))
 					slices.Sort(got)
 					slices.Sort(want)
-					// The recorder's own variable may be there.
-					got = slices.DeleteFunc(got, func(kv string) bool {
-						return verb == "start" && w.isolation == verify.IsolationService && strings.HasPrefix(kv, "INVOCATION_ID=")
-					})
 					if !slices.Equal(got, want) {
 						t.Errorf("the environment has %s and lacks %s", quoted(added(want, got)), quoted(added(got, want)))
 					}
@@ -182,6 +180,77 @@ func TestArgumentsTooLong(t *testing.T) {
 			}
 		}
 	})
+}
+
+// ofUnit is true for what systemd tells of a unit.
+func ofUnit(kv string) bool {
+	name, _, _ := strings.Cut(kv, "=")
+	return unit.OfUnit(name)
+}
+
+// told is what systemd tells a running job of its unit.
+func told(t *testing.T, w *ward, name string) (list []string) {
+	t.Helper()
+	r := w.report("--json", "status", name)
+	switch w.isolation {
+	case verify.IsolationService:
+		if systemdVersion() >= 248 {
+			list = append(list, "SYSTEMD_EXEC_PID="+r.get("pid"))
+		}
+		watch := shell(t, "systemctl", manager(), "show", "-P", "MemoryPressureWatch", name+".service")
+		if events := cgroupMount() + r.get("cgroup") + "/memory.pressure"; strings.TrimSpace(watch) == "auto" && isThere(events) {
+			list = append(list, "MEMORY_PRESSURE_WATCH="+events, "MEMORY_PRESSURE_WRITE=c29tZSAyMDAwMDAgMjAwMDAwMAA=")
+		}
+		fallthrough
+	case verify.IsolationScope:
+		list = append(list, "INVOCATION_ID="+r.get("invocation_id"))
+	}
+	return list
+}
+
+// What a unit's property opens is the command's, also where who keeps its output was
+// given it, and nobody else's.
+func TestOpenFile(t *testing.T) {
+	need(t, verify.IsolationService)
+	if v := systemdVersion(); v < 253 {
+		t.Skipf("version: systemd %d has no OpenFile=, that of 253 has", v)
+	}
+	w := newWard(t)
+	for _, c := range []struct {
+		name string
+		args []string
+	}{
+		{"run", []string{"run"}},
+		{"handed over", []string{"run", "-E", "A=\xff"}},
+		{"captured", []string{"start", "-p", "LimitNOFILE=64"}},
+		{"terminal", []string{"start", "--pty"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := w.again(t)
+			dir := t.TempDir()
+			args := slices.Clone(c.args)
+			for i := range 14 {
+				file := fmt.Sprintf("%s/f%d", dir, i)
+				if err := os.WriteFile(file, fmt.Append(nil, i, "\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				args = append(args, "-p", fmt.Sprintf("OpenFile=%s:n%d:read-only", file, i))
+			}
+			name := strings.ReplaceAll("open-"+c.name, " ", "-")
+			out := filepath.Join(dir, "out")
+			args = append(args, "-u", name, "--", "bash", "-c",
+				`exec 9>&-; for i in {3..16}; do [ $i = 9 ] || cat <&$i; done >$0; echo $LISTEN_FDS $LISTEN_FDNAMES $((LISTEN_PID - $$)) >>$0; exec 3<&-; readlink /proc/*/fd/* | grep -c "^${0%out}f0$" >>$0; exit 0`, out)
+			w.want(0, args...)
+			if c.args[0] == "start" {
+				w.want(0, "wait", name)
+			}
+			b, _ := os.ReadFile(out)
+			want := "0\n1\n2\n3\n4\n5\n7\n8\n9\n10\n11\n12\n13\n14 n0:n1:n2:n3:n4:n5:n6:n7:n8:n9:n10:n11:n12:n13 0\n0\n"
+			if string(b) != want {
+				t.Errorf("it was given %q, want %q", b, want)
+			}
+		})
+	}
 }
 
 // over is true when the program has ended.

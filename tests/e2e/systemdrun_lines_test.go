@@ -1,5 +1,10 @@
 package e2e
 
+import "strings"
+
+// printsName is a command that prints what its unit's name has beyond UNIT.
+const printsName = `-- sh -c 'sed -n "s/^0::.*-[fs][0-9]*[ab]//p" /proc/self/cgroup'`
+
 var foregroundLines = []line{
 	{theirs: "true"},
 	{theirs: "false"},
@@ -15,7 +20,10 @@ var foregroundLines = []line{
 	{theirs: "-d -- sh -c 'echo here >file; cat file'", here: true},
 	{theirs: "--working-directory=/tmp pwd"},
 	{theirs: "-p WorkingDirectory=/usr pwd"},
+	{theirs: "-- sh -c 'env | grep -oE \"^(INVOCATION_ID|MEMORY_PRESSURE_W|SYSTEMD_EXEC_PID|LISTEN_|JOURNAL_STREAM|NOTIFY_SOCKET).*=\"; echo $$((SYSTEMD_EXEC_PID-$$$$))'",
+		ours: "run -- sh -c 'env | grep -oE \"^(INVOCATION_ID|MEMORY_PRESSURE_W|SYSTEMD_EXEC_PID|LISTEN_|JOURNAL_STREAM|NOTIFY_SOCKET).*=\"; echo $((SYSTEMD_EXEC_PID-$$))'", since: 248},
 	{theirs: "-E FOO=bar -E EMPTY= -- sh -c 'echo $$FOO,$$EMPTY'", ours: "run -E FOO=bar -E EMPTY= -- sh -c 'echo $FOO,$EMPTY'"},
+	{theirs: "-E NOT_SET -- sh -c 'echo $${NOT_SET-unset}'", ours: "run -E NOT_SET -- sh -c 'echo ${NOT_SET-unset}'", since: 248},
 	{theirs: "--setenv=GREETING -- sh -c 'echo $$GREETING'", ours: "run --setenv=GREETING -- sh -c 'echo $GREETING'", since: 248},
 	{theirs: "-- sh -c 'echo $${GREETING-unset}'", ours: "run -- sh -c 'echo ${GREETING-unset}'", differs: "environment",
 		want: [2]outcome{{0, "unset\n"}, {0, "hello there\n"}}},
@@ -33,6 +41,10 @@ var foregroundLines = []line{
 	{theirs: "--description='A job of the night' echo x"},
 	{theirs: "--slice=unitward-lines.slice -- sh -c 'grep -o unitward-lines.slice /proc/self/cgroup | head -1'"},
 	{theirs: "--slice=unitward-lines -- sh -c 'grep -o unitward-lines.slice /proc/self/cgroup | head -1'"},
+	{theirs: "--slice='unitward-lines a/b%u*' -- sh -c 'grep -o unitward-lines.*slice /proc/self/cgroup | head -1'"},
+	{theirs: "--slice=-.slice -- sh -c 'grep -c -- -.slice /proc/self/cgroup'"},
+	{theirs: "-u 'UNIT:a b/../c%n*ü\\\\y@d@e' " + printsName},
+	{theirs: "-u UNIT" + strings.Repeat("n", 210) + " " + printsName},
 	{theirs: "-p IgnoreSIGPIPE=no -- sh -c 'yes | head -1'"},
 	{theirs: "--service-type=exec echo x"},
 	{theirs: "--service-type=oneshot echo x"},
@@ -42,7 +54,7 @@ var foregroundLines = []line{
 	{theirs: "--machine=.host echo x", root: true, since: 252},
 	{theirs: "--user -M @.host echo x", user: true, since: 252},
 	{theirs: "--expand-environment=no echo '$HOME' '${HOME}' '$$'", since: 254},
-	{theirs: "-E A='one two' echo '$A' '${A}' 'x${A}y' '$$A' '$NONE' '${NONE}|'", ours: "run -E A='one two' --expand-environment=yes echo '$A' '${A}' 'x${A}y' '$$A' '$NONE' '${NONE}|'"},
+	{theirs: "-E A='one two' echo '$A' '${A}' 'x${A}y' '$$A' '$NONE' '${NONE}|' '${A:-z}' '${A:+${A}}' '${A-z}|'", ours: "run -E A='one two' --expand-environment=yes echo '$A' '${A}' 'x${A}y' '$$A' '$NONE' '${NONE}|' '${A:-z}' '${A:+${A}}' '${A-z}|'"},
 	{theirs: "-E A=x echo '$A'", differs: "expand-environment", want: [2]outcome{{0, "x\n"}, {0, "$A\n"}}},
 	{theirs: "--ignore-failure false", since: 256},
 	{theirs: "--job-mode=replace echo x", since: 258},
@@ -52,6 +64,7 @@ var foregroundLines = []line{
 	{theirs: "--root-directory=DIR -p BindReadOnlyPaths=/usr -p BindReadOnlyPaths=/bin -p BindReadOnlyPaths=/lib -p BindReadOnlyPaths=/lib64 -- ls -d /usr /etc", since: 259, root: true},
 	{theirs: "-- sh -c 'kill -9 $$$$'", ours: "run -- sh -c 'kill -9 $$'", differs: "killed", want: [2]outcome{{255, ""}, {137, ""}}},
 	{theirs: "-- sh -c 'kill -15 $$$$'", ours: "run -- sh -c 'kill -15 $$'", differs: "killed", want: [2]outcome{{0, ""}, {143, ""}}},
+	{theirs: "-p ExecStartPost=/bin/false sleep 40", differs: "killed", want: [2]outcome{{15, ""}, {143, ""}}},
 	{theirs: "-p SuccessExitStatus=3 -- sh -c 'exit 3'", differs: "success-exit-status", want: [2]outcome{{0, ""}, {3, ""}}},
 	{theirs: "-p PrivateTmp=yes -- sh -c 'ls -A /tmp | wc -l'"},
 	{theirs: "-p PrivateNetwork=yes -- sh -c 'ls /sys/class/net | wc -l'", root: true},
@@ -64,6 +77,9 @@ var foregroundLines = []line{
 	{theirs: "-p PrivateUsers=managed -- id -u", root: true, since: 260},
 	{theirs: "-p DynamicUser=yes -- sh -c 'test $(id -u) -ge 61184 && echo dynamic'", root: true},
 	{theirs: "--uid=nobody id -un", root: true},
+	{theirs: "--uid=daemon -- sh -c 'echo $$HOME $$USER $$LOGNAME $${SHELL-unset}; id'", ours: "run --uid=daemon -- sh -c 'echo $HOME $USER $LOGNAME ${SHELL-unset}; id'", root: true},
+	{theirs: "-p User=sync -E USER=me -- sh -c 'echo $$HOME $$USER $$LOGNAME $$SHELL; id'", ours: "run -p User=sync -E USER=me -- sh -c 'echo $HOME $USER $LOGNAME $SHELL; id'", root: true},
+	{theirs: "-p User=tester -p WorkingDirectory=~ pwd", root: true},
 	{theirs: "--uid=nobody --gid=daemon -- id -un", root: true},
 	{theirs: "--uid=65534 --working-directory=/ -- sh -c 'id -u; pwd'", root: true},
 	{theirs: "-p User=nobody -p Group=nogroup -- id -gn", root: true},
@@ -161,9 +177,15 @@ var scopeLines = []line{
 	{theirs: "pwd", here: true},
 	{theirs: "-- sh -c 'echo $GREETING'"},
 	{theirs: "-E GREETING=other -- sh -c 'echo $GREETING'"},
+	{theirs: "-- sh -c 'env | grep -oE \"^(INVOCATION_ID|MEMORY_PRESSURE_W|SYSTEMD_EXEC_PID|LISTEN_|JOURNAL_STREAM|NOTIFY_SOCKET).*=\"; echo ${#INVOCATION_ID}'"},
 	{theirs: "--nice=15 nice"},
 	{theirs: "echo '$HOME' '$$'"},
+	{theirs: "-u 'UNIT:a b/c%n*' " + printsName},
 	{theirs: "--uid=nobody id -un", root: true},
+	{theirs: "--uid=sync -E USER=me -- sh -c 'echo $HOME $USER $LOGNAME $SHELL'", root: true},
+	{theirs: "--uid=daemon -- sh -c 'echo $HOME $USER $LOGNAME; id -u; id -g'", root: true},
+	{theirs: "--uid=tester --gid=daemon id", root: true, since: 262}, // before, the caller's groups stay
+	{theirs: "--gid=daemon id", root: true, since: 262},
 	{theirs: "-- sh -c 'kill -9 $$'", differs: "killed", want: [2]outcome{{-1, ""}, {137, ""}}},
 }
 
@@ -196,6 +218,8 @@ var firedLines = []line{
 
 var refusedLines = []line{
 	{theirs: "-u UNIT -p MemoryMax=lots sleep 405"},
+	{theirs: "-u UNIT -E 1=2 sleep 405"},
+	{theirs: "-u UNIT -E 'A B=2' sleep 405"},
 	{theirs: "-u UNIT -p NoSuchProperty=1 sleep 405"},
 	{theirs: "-u UNIT -p MemoryMax sleep 405"},
 	{theirs: "-u UNIT --on-active=sometime sleep 405"},
@@ -203,6 +227,21 @@ var refusedLines = []line{
 	{theirs: "-u UNIT --timer-property=AccuracySec=1s sleep 405"},
 	{theirs: "-u UNIT --nice=50 sleep 405"},
 	{theirs: "-u UNIT --nice=-5 sleep 405", user: true, differs: "nice"},
+	{theirs: "-u /dev/sda sleep 405"},
+	{theirs: "-u /home/UNIT sleep 405"},
+	{theirs: "-u UNIT.socket sleep 405"},
+	{theirs: "-u @UNIT sleep 405"},
+	{theirs: "-u UNIT@ sleep 405"},
+	{theirs: "-u UNIT" + strings.Repeat("n", 240) + " sleep 405"},
+	{theirs: "-u .UNIT sleep 405", differs: "names"},
+	{theirs: "-u ../UNIT sleep 405", differs: "names"},
+	{theirs: "-u -UNIT sleep 405", differs: "names"},
+	{theirs: "-u UNIT.scope.service sleep 405", differs: "names"},
+	{theirs: "-u UNIT --slice=/dev/sda sleep 405"},
+	{theirs: "-u UNIT --slice=a@b sleep 405"},
+	{theirs: "-u UNIT --slice=a--b sleep 405"},
+	{theirs: "-u UNIT --slice=a.service sleep 405"},
+	{theirs: "-u UNIT -E PATH=/nowhere sleep 405", differs: "exit-status"},
 	{theirs: "-u UNIT no-such-command-anywhere"},
 	{theirs: "-u UNIT --no-block --service-type=notify sleep 405", differs: "reserved"},
 	{theirs: "-u UNIT -p Restart=always sleep 405", differs: "reserved"},
@@ -212,5 +251,6 @@ var refusedLines = []line{
 	{theirs: "-u UNIT -p Environment=A=b sleep 405", differs: "reserved"},
 	{theirs: "-u UNIT -p ExecStopPost=/bin/true sleep 405", differs: "reserved"},
 	{theirs: "--scope -u UNIT -p PrivateTmp=yes sleep 405"},
+	{theirs: "--scope -u UNIT@a sleep 405"},
 	{theirs: "-u UNIT --socket-property=ListenStream=@UNIT --socket-property=Accept=yes sleep 405", differs: "left-out"},
 }

@@ -193,6 +193,7 @@ func TestTriggerMistakes(t *testing.T) {
 		{"--on-active=1h -- no-such-command-anywhere", "not found", 127},
 		{"--on-active=1h", "no command was given", 125},
 		{"-u unitward-none --on-active=1h", "", 125},
+		{"-u " + strings.Repeat("n", 201) + " --on-active=1h -- true", "200 at most", 125},
 	} {
 		a := w.want(c.status, append([]string{"start", manager()}, strings.Fields(c.args)...)...)
 		if !strings.Contains(a.err, c.says) || a.out != "" {

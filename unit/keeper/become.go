@@ -51,7 +51,7 @@ func become(h *Handover) (op string, err error) {
 	if err != nil {
 		return "exec", err
 	}
-	env, err := syscall.SlicePtrFromStrings(h.environ())
+	env, err := syscall.SlicePtrFromStrings(append(texts(h.Env), h.granted()...))
 	if err != nil {
 		return "exec", err
 	}

@@ -98,7 +98,7 @@ func member(t *testing.T, s *Subreaper, c *Command, path string) *Reaper {
 	if b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", r.MainPID())); string(b) != "unitward-reaper\n" {
 		t.Errorf("the main process is %q", b)
 	}
-	if err := r.Execute(); err != nil {
+	if err := r.Execute(""); err != nil {
 		t.Fatal(err)
 	}
 	if e := ended(t, r); e.Status.ExitStatus() != 5 {
@@ -268,7 +268,7 @@ func TestReaperInAFrozenCgroup(t *testing.T) {
 	go func() {
 		r, err := s.Fork(c)
 		if err == nil {
-			err = r.Execute()
+			err = r.Execute("")
 			<-r.Childless()
 		}
 		done <- err

@@ -37,6 +37,14 @@ type Command struct {
 	// reads and drops what comes there, as its writers would else be ended by
 	// SIGPIPE. nil are no such pipes.
 	ReadOut, ReadErr *os.File
+	// Passed is how many descriptors of this process, from 3 on, are the main
+	// process's at the same numbers (sd_listen_fds(3)).
+	Passed int
+	// OwnPID are variables, at most two, that get the main process's own number;
+	// Told is one that gets what Reaper.Execute is told. They are in Env no more
+	// than once; an empty Told is none.
+	OwnPID []string
+	Told   string
 	// Terminal makes Stdin, which must be a terminal of nobody else's session,
 	// the main process's controlling one.
 	Terminal bool

@@ -85,12 +85,13 @@ func forkMain(o *orders, into bool) (uintptr, syscall.Errno) {
 	return 0, 0
 }
 
-// arrange puts every descriptor of the orders to its own number and closes all
-// others.
+// arrange puts every descriptor of the orders to its own number, those that are
+// passed on above them, and closes all others.
 //
 //go:nosplit
 //go:norace
 func arrange(o *orders) syscall.Errno {
+	spare := firstSpare + uintptr(o.passed)
 	for i := range uintptr(slots) {
 		if fd := o.fds[i]; fd >= 0 {
 			n, _, errno := syscall.RawSyscall6(unix.SYS_FCNTL, uintptr(fd), unix.F_DUPFD_CLOEXEC, firstSpare, 0, 0, 0)
@@ -98,6 +99,13 @@ func arrange(o *orders) syscall.Errno {
 				return errno
 			}
 			o.fds[i] = int32(n)
+			spare = max(spare, n+1)
+		}
+	}
+	// Out of the way of the slots, and then down from there.
+	for i := range uintptr(o.passed) {
+		if _, _, errno := syscall.RawSyscall6(unix.SYS_DUP3, slotErr+1+i, spare+i, unix.O_CLOEXEC, 0, 0, 0); errno != 0 {
+			return errno
 		}
 	}
 	for i := range uintptr(slots) {
@@ -113,14 +121,20 @@ func arrange(o *orders) syscall.Errno {
 			closeFD(i)
 		}
 	}
-	_, _, errno := syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, slots, uintptr(^uint32(0)), 0, 0, 0, 0)
+	for i := range uintptr(o.passed) {
+		if _, _, errno := syscall.RawSyscall6(unix.SYS_DUP3, spare+i, slots+i, unix.O_CLOEXEC, 0, 0, 0); errno != 0 {
+			return errno
+		}
+	}
+	above := slots + uintptr(o.passed)
+	_, _, errno := syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, above, uintptr(^uint32(0)), 0, 0, 0, 0)
 	if errno != 0 {
 		// Before Linux 5.9, or a filter of system calls that is older.
 		_, _, errno = syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, rlimitNofile, 0, uintptr(unsafe.Pointer(&o.limit)), 0, 0)
 		if errno != 0 || o.limit.Soft > maxClosed {
 			o.limit.Soft = maxClosed
 		}
-		for fd := uintptr(slots); fd < uintptr(o.limit.Soft); fd++ {
+		for fd := above; fd < uintptr(o.limit.Soft); fd++ {
 			closeFD(fd)
 		}
 	}

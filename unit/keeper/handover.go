@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -61,33 +62,48 @@ func NewHandover(s *unit.Spec, env []string, status string) *Handover {
 	}
 }
 
-// Command is the handover as a command for a reaper.
+// Command is the handover as a command for a reaper, which is given what this process
+// was given for it.
 func (h *Handover) Command() *Command {
-	return &Command{
-		Path: string(h.Path), Argv: texts(h.Argv), Env: h.environ(), Dir: string(h.Dir),
-		Umask: h.Umask, Rlimits: h.Rlimits,
+	c := &Command{Path: string(h.Path), Argv: texts(h.Argv), Env: texts(h.Env), Dir: string(h.Dir), Umask: h.Umask, Rlimits: h.Rlimits}
+	self := strconv.Itoa(os.Getpid())
+	if n, err := strconv.ParseUint(os.Getenv("LISTEN_FDS"), 10, 16); err == nil && os.Getenv("LISTEN_PID") == self {
+		c.Passed = int(n)
 	}
+	for _, kv := range h.granted() {
+		switch name, value, _ := strings.Cut(kv, "="); {
+		case (name == "LISTEN_PID" || name == "SYSTEMD_EXEC_PID") && value == self:
+			c.OwnPID = append(c.OwnPID, name)
+		case name == "LISTEN_PIDFDID": // this process's; it may be missing
+		default:
+			c.Env = append(c.Env, kv)
+		}
+	}
+	return c
 }
 
-// granted are the variables by which systemd tells a service of what it was given
-// by its properties (systemd.exec(5), "Environment Variables in Spawned Processes").
-var granted = [...]string{
+// grants are the variables by which systemd tells a service of what it was given
+// by its properties, and of its unit (systemd.exec(5), "Environment Variables in Spawned Processes").
+var grants = [...]string{
 	"RUNTIME_DIRECTORY", "STATE_DIRECTORY", "CACHE_DIRECTORY", "LOGS_DIRECTORY", "CONFIGURATION_DIRECTORY", "CREDENTIALS_DIRECTORY",
+	"INVOCATION_ID", "SYSTEMD_EXEC_PID", "JOURNAL_STREAM", "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE",
+	"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID",
 }
 
-// environ is the command's environment, with what this process was granted for it.
-func (h *Handover) environ() []string {
-	env := texts(h.Env)
-	for _, name := range granted {
-		has := false
-		for _, kv := range env {
-			has = has || strings.HasPrefix(kv, name+"=")
+// granted are those that this process was granted for the command, and that are not
+// the job's own.
+func (h *Handover) granted() []string {
+	var out []string
+	for _, name := range grants {
+		value, given := os.LookupEnv(name)
+		for _, kv := range h.Env {
+			given = given && !bytes.HasPrefix(kv, []byte(name+"="))
 		}
-		if value, given := os.LookupEnv(name); given && !has {
-			env = append(env, name+"="+value)
+		if given {
+			out = append(out, name+"="+value)
 		}
 	}
-	return env
+	return out
 }
 
 func slices(in []string) [][]byte {

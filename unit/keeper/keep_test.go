@@ -52,7 +52,7 @@ func keep() {
 	r, err := s.Fork(c)
 	must(err)
 	fmt.Println(r.PID(), r.MainPID())
-	must(r.Execute())
+	must(r.Execute(""))
 	if os.Getenv("DIE") != "" {
 		r.End()
 		unix.Kill(os.Getpid(), unix.SIGKILL)

@@ -42,7 +42,7 @@ func TestReaperKilledAtRandom(t *testing.T) {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
-		wg.Go(func() { r.Execute() })
+		wg.Go(func() { r.Execute("") })
 		for target, do := range map[Process]bool{main: killMain, reaper: killReaper} {
 			if do {
 				delay := time.Duration(rnd.IntN(5000)) * time.Microsecond
@@ -94,7 +94,7 @@ func TestReaperLeavesNothing(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		if err := r.Execute(); (err != nil) != (i%10 == 0) {
+		if err := r.Execute(""); (err != nil) != (i%10 == 0) {
 			t.Errorf("Execute: %v", err)
 		}
 		<-r.Childless()

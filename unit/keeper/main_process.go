@@ -27,10 +27,12 @@ func becomeMain(o *orders, born bool) {
 	// The reaper says so too, but one that waits has to be woken first.
 	self, _, _ := syscall.RawSyscall6(unix.SYS_GETPID, 0, 0, 0, 0, 0, 0)
 	o.record = record{kind: recordBorn, pid: int32(self)}
-	sendRecord(o, slotGate)
+	o.gate = slotGate
+	sendRecord(o, o.gate)
 	if !admitted(o) {
 		exit(statusNoRun)
 	}
+	nameSelf(o, self)
 	if _, _, errno := syscall.RawSyscall6(unix.SYS_SETSID, 0, 0, 0, 0, 0, 0); errno != 0 {
 		refuse(o, opSetsid, errno)
 	}
@@ -40,6 +42,9 @@ func becomeMain(o *orders, born bool) {
 		}
 	}
 	syscall.RawSyscall6(unix.SYS_UMASK, uintptr(o.umask), 0, 0, 0, 0, 0)
+	if errno := takePassed(o); errno != 0 {
+		refuse(o, opDescriptors, errno)
+	}
 	if o.hasNice {
 		if _, _, errno := syscall.RawSyscall6(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, uintptr(o.nice), 0, 0, 0); errno != 0 {
 			refuse(o, opNice, errno)
@@ -84,17 +89,62 @@ func joinCgroup(fd uintptr) syscall.Errno {
 	}
 }
 
-// admitted waits at the gate. It is false when the keeper is gone.
+// admitted waits at the gate, and takes what is told there. It is false when the
+// keeper is gone.
 //
 //go:nosplit
 //go:norace
 func admitted(o *orders) bool {
 	for {
-		n, _, errno := syscall.RawSyscall6(unix.SYS_READ, slotGate, uintptr(unsafe.Pointer(&o.line)), 1, 0, 0, 0)
-		if errno != unix.EINTR && errno != unix.ECONNRESET { // see readRecord
-			return errno == 0 && n == 1
+		n, _, errno := syscall.RawSyscall6(unix.SYS_READ, slotGate, uintptr(unsafe.Pointer(&o.line)), 1+maxTold, 0, 0, 0)
+		if errno == unix.EINTR || errno == unix.ECONNRESET { // see readRecord
+			continue
+		}
+		for i := uint32(1); o.toldAt != 0 && i < uint32(n); i++ {
+			o.told[(o.toldAt+i-1)&(variableSize-1)] = o.line[i&(uint32(len(o.line))-1)]
+		}
+		return errno == 0 && n >= 1
+	}
+}
+
+// nameSelf writes this process's number into the variables that are to have it.
+//
+//go:nosplit
+//go:norace
+func nameSelf(o *orders, self uintptr) {
+	digits := uint32(1)
+	for n := self; n >= 10; n /= 10 {
+		digits++
+	}
+	for i := range o.own {
+		n := self
+		for at := o.ownAt[i] + digits; o.ownAt[i] != 0 && at > o.ownAt[i]; n /= 10 {
+			at--
+			o.own[i][at&(variableSize-1)] = '0' + byte(n%10)
 		}
 	}
+}
+
+// takePassed puts the descriptors that are passed on to their numbers. They are those
+// of the slots, of which only the gate is needed any more.
+//
+//go:nosplit
+//go:norace
+func takePassed(o *orders) syscall.Errno {
+	if o.passed == 0 {
+		return 0
+	}
+	gate, _, errno := syscall.RawSyscall6(unix.SYS_FCNTL, o.gate, unix.F_DUPFD_CLOEXEC, slots+uintptr(o.passed), 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	o.gate = gate
+	for i := range uintptr(o.passed) {
+		if _, _, errno := syscall.RawSyscall6(unix.SYS_DUP3, slots+i, slotErr+1+i, 0, 0, 0, 0); errno != 0 {
+			return errno
+		}
+	}
+	return 0
 }
 
 // refuse tells the keeper why the command is not executed.
@@ -103,7 +153,7 @@ func admitted(o *orders) bool {
 //go:norace
 func refuse(o *orders, op int32, errno syscall.Errno) {
 	o.record = record{kind: recordFailed, status: op, errno: int32(errno)}
-	sendRecord(o, slotGate)
+	sendRecord(o, o.gate)
 	exit(statusNoRun)
 }
 

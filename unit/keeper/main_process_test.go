@@ -131,7 +131,7 @@ func TestReaperTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		var be *BecomeError
-		if err := r.Execute(); !errors.As(err, &be) || be.Op != "TIOCSCTTY" || be.Errno != want {
+		if err := r.Execute(""); !errors.As(err, &be) || be.Op != "TIOCSCTTY" || be.Errno != want {
 			t.Errorf("%v, want TIOCSCTTY: %v", err, want)
 		}
 		childless(t, r)
@@ -189,7 +189,7 @@ func crosswise() {
 	if err != nil {
 		panic(err)
 	}
-	if err := r.Execute(); err != nil {
+	if err := r.Execute(""); err != nil {
 		panic(err)
 	}
 	<-r.Childless()
@@ -244,11 +244,11 @@ func TestReaperCannotExecute(t *testing.T) {
 				t.Fatal(err)
 			}
 			var why *BecomeError
-			if err := r.Execute(); !errors.As(err, &why) || why.Op != c.op || why.Errno != c.errno {
+			if err := r.Execute(""); !errors.As(err, &why) || why.Op != c.op || why.Errno != c.errno {
 				t.Errorf("Execute: %v, want %s: %v", err, c.op, c.errno)
 			}
 			childless(t, r)
-			if err := r.Execute(); err == nil {
+			if err := r.Execute(""); err == nil {
 				t.Error("it executes twice")
 			}
 		})
@@ -295,7 +295,7 @@ func TestReaperCredential(t *testing.T) {
 		t.Fatal(err)
 	}
 	var why *BecomeError
-	if err := r.Execute(); !errors.As(err, &why) || why.Op != "chdir" || why.Errno != syscall.EACCES {
+	if err := r.Execute(""); !errors.As(err, &why) || why.Op != "chdir" || why.Errno != syscall.EACCES {
 		t.Errorf("Execute: %v", err)
 	}
 	childless(t, r)
@@ -312,7 +312,7 @@ func TestReaperCannotBecomeAnotherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	var why *BecomeError
-	if err := r.Execute(); !errors.As(err, &why) || why.Op != "setgroups" || why.Errno != syscall.EPERM {
+	if err := r.Execute(""); !errors.As(err, &why) || why.Op != "setgroups" || why.Errno != syscall.EPERM {
 		t.Errorf("Execute: %v", err)
 	}
 	childless(t, r)

@@ -69,18 +69,25 @@ type orders struct {
 	terminal bool
 	drains   bool // the output is read and dropped
 
+	passed               uint32 // Command.Passed
 	path, argv, env, dir uintptr
-	umask                uint32
-	rlimits              [len(unit.RlimitNames)]unit.Rlimit
-	rlimitSet            uint32 // one bit for each limit
-	hasNice              bool
-	nice                 int32
-	hasCredential        bool
-	uid, gid             uint32
-	groups               uintptr
-	groupCount           uintptr
-	cgroupInode          uint64
-	cgroupName           [maxName + 1]byte // in the directory at slotHolder
+	// own and told are variables of the environment without their values, which
+	// begin at ownAt and toldAt; 0 is no such variable.
+	own           [2][variableSize]byte
+	ownAt         [2]uint32
+	told          [variableSize]byte
+	toldAt        uint32
+	umask         uint32
+	rlimits       [len(unit.RlimitNames)]unit.Rlimit
+	rlimitSet     uint32 // one bit for each limit
+	hasNice       bool
+	nice          int32
+	hasCredential bool
+	uid, gid      uint32
+	groups        uintptr
+	groupCount    uintptr
+	cgroupInode   uint64
+	cgroupName    [maxName + 1]byte // in the directory at slotHolder
 
 	all   pages // the mapping
 	stack pages // the children's
@@ -120,9 +127,17 @@ type orders struct {
 	record record
 	line   [128]byte
 	filled uintptr
+	gate   uintptr // the main process's slotGate, which it moves before its exec
 	buf    [4096]byte
 	stat   [512]byte
 }
+
+// variableSize is more than the name and the value of any variable that is set in a
+// main process, and a power of two.
+const variableSize = 64
+
+// maxTold is how much Reaper.Execute can tell.
+const maxTold = 32
 
 // birth is what a main process says of itself before it waits at the gate.
 type birth struct {
@@ -142,6 +157,9 @@ func (c *Command) order() (*orders, []byte, error) {
 	if c.Path == "" || len(c.Argv) == 0 {
 		return nil, nil, fmt.Errorf("cannot fork a command without a name: %w", unit.ErrUsage)
 	}
+	if len(c.OwnPID) > len(orders{}.own) || len(c.Told) >= variableSize-maxTold-1 {
+		return nil, nil, fmt.Errorf("cannot fork a command with these variables of its own: %w", unit.ErrUsage)
+	}
 	page := uintptr(os.Getpagesize())
 	up := func(n uintptr) uintptr { return (n + page - 1) &^ (page - 1) }
 	word := unsafe.Sizeof(uintptr(0))
@@ -157,7 +175,7 @@ func (c *Command) order() (*orders, []byte, error) {
 	stack := up(unsafe.Sizeof(orders{}))
 	head := stack + up(stackSize)
 	size := head
-	lists := uintptr(len(c.Argv)+len(c.Env)+2) * word
+	lists := uintptr(len(c.Argv)+len(c.Env)+len(c.OwnPID)+3) * word
 	if c.Credential != nil {
 		lists += uintptr(len(c.Credential.Groups)+2) * 4
 	}
@@ -176,16 +194,29 @@ func (c *Command) order() (*orders, []byte, error) {
 		return here
 	}
 	list := head
+	entry := func(at uintptr) {
+		*(*uintptr)(unsafe.Pointer(&mem[list])) = at
+		list += word
+	}
 	vector := func(in []string) uintptr {
 		here := base + list
 		for _, s := range in {
-			*(*uintptr)(unsafe.Pointer(&mem[list])) = text(s)
-			list += word
+			entry(text(s))
 		}
-		list += word
 		return here
 	}
-	o.path, o.argv, o.env = text(c.Path), vector(c.Argv), vector(c.Env)
+	o.path, o.argv = text(c.Path), vector(c.Argv)
+	entry(0)
+	o.env = vector(c.Env)
+	for i, name := range c.OwnPID {
+		o.ownAt[i] = uint32(copy(o.own[i][:], name+"="))
+		entry(uintptr(unsafe.Pointer(&o.own[i])))
+	}
+	if c.Told != "" {
+		o.toldAt = uint32(copy(o.told[:], c.Told+"="))
+		entry(uintptr(unsafe.Pointer(&o.told)))
+	}
+	entry(0)
 	if c.Dir != "" {
 		o.dir = text(c.Dir)
 	}
@@ -198,7 +229,7 @@ func (c *Command) order() (*orders, []byte, error) {
 		}
 	}
 	o.umask, o.scan, o.deaf, o.terminal = c.Umask, c.scan, c.Deaf, c.Terminal
-	o.onHangup, o.finishes = c.OnHangup, c.Finishes
+	o.onHangup, o.finishes, o.passed = c.OnHangup, c.Finishes, uint32(c.Passed)
 	if c.CgroupHolder != nil {
 		o.cgroupInode = c.CgroupInode
 		copy(o.cgroupName[:maxName], c.CgroupName)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/unit"
 )
 
 // Reaper is a process between this one, the keeper, and a job's main process,
@@ -137,11 +139,12 @@ func (r *Reaper) Refused() []int {
 	return out
 }
 
-// Execute lets the main process execute its command, once. A *BecomeError says
+// Execute lets the main process execute its command, once. told, of at most 32 bytes,
+// is the value of Command.Told; empty is an empty one. A *BecomeError says
 // why it did not; the main process then ends, with a status that is not the
 // command's. It fails with unix.EPIPE when the main process had ended before
 // it could be told.
-func (r *Reaper) Execute() error {
+func (r *Reaper) Execute(told string) error {
 	r.mu.Lock()
 	gate := r.gate
 	r.gate = nil
@@ -150,8 +153,11 @@ func (r *Reaper) Execute() error {
 		return errors.New("cannot execute the command: it was executed before, or everything has ended")
 	}
 	defer gate.Close()
+	if len(told) > maxTold {
+		return fmt.Errorf("cannot tell the command %d bytes: %w", len(told), unit.ErrUsage)
+	}
 	fd := int(gate.Fd())
-	if err := again(func() error { return unix.Sendto(fd, []byte{'x'}, unix.MSG_NOSIGNAL, nil) }); err != nil {
+	if err := again(func() error { return unix.Sendto(fd, append([]byte{'x'}, told...), unix.MSG_NOSIGNAL, nil) }); err != nil {
 		return fmt.Errorf("cannot execute the command: %w", err)
 	}
 	var rec record

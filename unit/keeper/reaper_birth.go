@@ -101,6 +101,9 @@ func leaveToMain(o *orders) {
 	closeFD(slotOut)
 	closeFD(slotErr)
 	closeFD(slotGate)
+	for i := range uintptr(o.passed) {
+		closeFD(slots + i)
+	}
 	if o.fds[slotCgroup] >= 0 {
 		closeFD(slotCgroup)
 	}

@@ -43,7 +43,7 @@ func started(t testing.TB, s *Subreaper, c *Command) *Reaper {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.End(); childless(t, r) })
-	if err := r.Execute(); err != nil {
+	if err := r.Execute(""); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -230,7 +230,7 @@ func BenchmarkReaper(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := r.Execute(); err != nil {
+		if err := r.Execute(""); err != nil {
 			b.Fatal(err)
 		}
 		<-r.Exited()

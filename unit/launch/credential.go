@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,7 +20,7 @@ func giveTerminal(s *unit.Spec, tty *os.File) {
 	if !s.PTY || s.UID == "" {
 		return
 	}
-	if c, err := credential(s); err == nil {
+	if c, _, err := credential(s); err == nil {
 		_ = tty.Chown(int(c.UID), -1)
 	}
 }
@@ -56,39 +58,12 @@ func nobody(kind, who string, err error) error {
 
 // credential is the user that a job runs as, with its groups; nil where none
 // was asked for. Names and numbers are taken as systemd takes User= and
-// Group= (systemd.exec(5)).
-func credential(s *unit.Spec) (*keeper.Credential, error) {
+// Group= (systemd.exec(5)). user is nil where the job stays the caller's.
+func credential(s *unit.Spec) (c *keeper.Credential, who *user.User, err error) {
 	if s.UID == "" && s.GID == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
-	who := s.UID
-	if who == "" {
-		who = "0"
-	}
-	u, err := user.Lookup(who)
-	if err != nil {
-		if _, nerr := strconv.ParseUint(who, 10, 32); nerr != nil {
-			return nil, nobody("user", who, err)
-		}
-		if u, err = user.LookupId(who); err != nil {
-			return nil, nobody("user", who, err)
-		}
-	}
-	c := &keeper.Credential{}
-	groups, err := u.GroupIds()
-	if err != nil {
-		return nil, fmt.Errorf("cannot run as %q: %w", who, err)
-	}
-	for _, id := range append([]string{u.Uid, u.Gid}, groups...) {
-		if _, err := strconv.ParseUint(id, 10, 32); err != nil {
-			return nil, fmt.Errorf("cannot run as %q: its number %q is none", who, id)
-		}
-	}
-	number := func(s string) uint32 { n, _ := strconv.ParseUint(s, 10, 32); return uint32(n) }
-	c.UID, c.GID = number(u.Uid), number(u.Gid)
-	for _, id := range groups {
-		c.Groups = append(c.Groups, number(id))
-	}
+	c = &keeper.Credential{UID: uint32(os.Geteuid())}
 	if s.GID != "" {
 		g, err := user.LookupGroup(s.GID)
 		if err != nil {
@@ -96,10 +71,100 @@ func credential(s *unit.Spec) (*keeper.Credential, error) {
 				g, err = user.LookupGroupId(s.GID)
 			}
 			if err != nil {
-				return nil, nobody("group", s.GID, err)
+				return nil, nil, nobody("group", s.GID, err)
 			}
 		}
-		c.GID = number(g.Gid)
+		if c.GID, err = number(g.Gid, s.GID); err != nil {
+			return nil, nil, err
+		}
+		c.Groups = []uint32{c.GID}
 	}
-	return c, nil
+	if s.UID == "" {
+		return c, nil, nil
+	}
+	if who, err = user.Lookup(s.UID); err != nil {
+		if _, nerr := strconv.ParseUint(s.UID, 10, 32); nerr != nil {
+			return nil, nil, nobody("user", s.UID, err)
+		}
+		if who, err = user.LookupId(s.UID); err != nil {
+			return nil, nil, nobody("user", s.UID, err)
+		}
+	}
+	if c.UID, err = number(who.Uid, s.UID); err != nil {
+		return nil, nil, err
+	}
+	member := *who
+	if s.GID != "" {
+		member.Gid = strconv.FormatUint(uint64(c.GID), 10) // which initgroups(3) puts in the place of the user's own
+	}
+	groups, err := member.GroupIds()
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot run as %q: %w", s.UID, err)
+	}
+	c.Groups = nil
+	for _, id := range groups {
+		n, err := number(id, s.UID)
+		if err != nil {
+			return nil, nil, err
+		}
+		c.Groups = append(c.Groups, n)
+	}
+	if s.GID == "" {
+		c.GID, err = number(who.Gid, s.UID)
+	}
+	return c, who, err
+}
+
+// number is that of a user or group.
+func number(id, of string) (uint32, error) {
+	n, err := strconv.ParseUint(id, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("cannot run as %q: its number %q is none", of, id)
+	}
+	return uint32(n), nil
+}
+
+// callersUser is true for a variable that says who the caller is, where the job is of
+// another user and was not given it: systemd says it of that one (systemd.exec(5),
+// "Environment Variables in Spawned Processes").
+func callersUser(s *unit.Spec) func(kv string) bool {
+	others := s.NamesUser()
+	return func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return others && saysUser(name) && !slices.ContainsFunc(s.Assigned, func(a string) bool { return strings.HasPrefix(a, name+"=") })
+	}
+}
+
+func saysUser(name string) bool {
+	return name == "HOME" || name == "LOGNAME" || name == "USER" || name == "SHELL"
+}
+
+// environAs is a job's environment with what says who it runs as, as systemd-run has
+// it for a scope. nil is the caller.
+func environAs(s *unit.Spec, who *user.User) []string {
+	if who == nil {
+		return s.Env
+	}
+	own := []string{"HOME=" + who.HomeDir, "LOGNAME=" + who.Username, "USER=" + who.Username}
+	if shell := loginShell(who.Username); shell != "" {
+		own = append(own, "SHELL="+shell)
+	}
+	return unit.Environ(s.Env, append(slices.DeleteFunc(own, func(kv string) bool { return !callersUser(s)(kv) }), s.Assigned...), false)
+}
+
+// loginShell is the shell of a user that lets somebody in; empty is none.
+func loginShell(name string) string {
+	b, err := os.ReadFile("/etc/passwd")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Split(strings.TrimSpace(line), ":"); len(f) == 7 && f[0] == name {
+			if base := path.Base(f[6]); base != "nologin" && base != "false" && path.IsAbs(f[6]) {
+				return f[6]
+			}
+			return ""
+		}
+	}
+	return ""
 }

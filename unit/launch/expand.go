@@ -24,7 +24,8 @@ func Expand(argv, env []string) []string {
 	return out
 }
 
-// braces replaces ${NAME} and $$. What is not closed stays.
+// braces replaces ${NAME} and $$. What is not closed stays, and what has more than a
+// name, such as ${NAME:-WORD}.
 func braces(a string, env []string) string {
 	var b strings.Builder
 	for {
@@ -38,14 +39,18 @@ func braces(a string, env []string) string {
 			a = after[1:]
 			continue
 		case strings.HasPrefix(after, "{"):
-			name, rest, closed := strings.Cut(after[1:], "}")
-			if !closed {
+			end := strings.IndexAny(after, ":}")
+			switch {
+			case end < 0:
 				b.WriteString("$" + after)
 				return b.String()
+			case after[end] == ':':
+				b.WriteString("$" + after[:end+1])
+			default:
+				value, _ := last(env, after[1:end])
+				b.WriteString(value)
 			}
-			value, _ := last(env, name)
-			b.WriteString(value)
-			a = rest
+			a = after[end+1:]
 			continue
 		}
 		b.WriteByte('$')

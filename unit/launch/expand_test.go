@@ -20,6 +20,7 @@ func TestExpand(t *testing.T) {
 		{[]string{"$$A", "$${A}", "$$$$"}, []string{"$A", "${A}", "$$"}},
 		{[]string{"${A", "x${A $$", "$", "$ A", "{A}", "", "x$"}, []string{"${A", "x${A $$", "{A}", "", "x$"}},
 		{[]string{"${}", "${A B}", "${A${A}}"}, []string{"", "", "}"}},
+		{[]string{"${A:-z}", "x${A:+y}${A}", "${A:-${A}}", "${NONE:", "${A-b}"}, []string{"${A:-z}", "x${A:+y}a", "${A:-a}", "${NONE:", ""}},
 		{[]string{"$BACK"}, []string{"x y", ""}},
 		{[]string{"$OPEN"}, []string{"a b"}},
 		{[]string{"$TAB"}, []string{"a", "b", "c"}},

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/user"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -85,7 +87,7 @@ func (j *Job) launchKept(ctx context.Context, s *unit.Spec, io Stdio) (err error
 // closed once that is forked.
 func (j *Job) command(s *unit.Spec, io Stdio) (*keeper.Command, []*os.File, error) {
 	c := &keeper.Command{
-		Path: s.Path, Argv: s.Command, Env: append(slices.Clip(s.Env), unit.JobVariable+"="+j.rec.Name), Dir: s.Dir,
+		Path: s.Path, Argv: s.Command, Dir: s.Dir,
 		Umask: s.Umask, Rlimits: s.Rlimits[:], Nice: s.Nice, Finishes: s.Leftovers == unit.LeftoversKill,
 	}
 	if s.Lifetime == unit.LifetimeDetached {
@@ -114,7 +116,12 @@ func (j *Job) command(s *unit.Spec, io Stdio) (*keeper.Command, []*os.File, erro
 		return nil, opened, err
 	}
 	c.Record, opened = record, append(opened, record)
-	c.Credential, err = credential(s)
+	if j.rec.Identity.Isolation == verify.IsolationScope && !slices.ContainsFunc(s.Env, func(kv string) bool { return strings.HasPrefix(kv, "INVOCATION_ID=") }) {
+		c.Told = "INVOCATION_ID" // as systemd-run --scope has it
+	}
+	var who *user.User
+	c.Credential, who, err = credential(s)
+	c.Env = append(slices.Clip(environAs(s, who)), unit.JobVariable+"="+j.rec.Name)
 	return c, opened, err
 }
 
@@ -127,6 +134,9 @@ func (k *kept) prepare(s *unit.Spec, cmd *keeper.Command) error {
 	case verify.IsolationCgroup:
 		return k.prepareCgroup(s, cmd)
 	case verify.IsolationScope:
+		if strings.Contains(k.j.rec.Name, "@") {
+			return &unit.IsolationError{Isolation: verify.IsolationScope, Refused: []unit.Refusal{{What: "the name " + k.j.rec.Name, Why: "a scope has no instances"}}}
+		}
 		h := k.j.l.hierarchy()
 		if h == nil {
 			// No manager's word says that a scope is empty.
@@ -224,7 +234,7 @@ func (k *kept) execute(ctx context.Context, s *unit.Spec) error {
 	if err := k.put(); err != nil {
 		return err
 	}
-	if err := k.reaper.Execute(); err != nil {
+	if err := k.reaper.Execute(id.InvocationID); err != nil {
 		return becomeFailed(rec.Name, s, err)
 	}
 	return nil

@@ -84,15 +84,15 @@ func direct(s *unit.Spec, recorder bool) bool {
 	}
 	for _, kv := range s.Env {
 		name, value, _ := strings.Cut(kv, "=")
-		if !isVariable(name) || !utf8.ValidString(value) {
+		if !IsVariable(name) || !utf8.ValidString(value) {
 			return false
 		}
 	}
 	return true
 }
 
-// isVariable is systemd's own rule for names (environment.d(5)).
-func isVariable(s string) bool {
+// IsVariable is systemd's own rule for names (environment.d(5)).
+func IsVariable(s string) bool {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
@@ -185,7 +185,7 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 	}
 	base := dir + "/" + rec.Identity.Nonce
 	h := &handed{}
-	env := append(slices.Clip(s.Env), unit.JobVariable+"="+rec.Name)
+	env := append(slices.DeleteFunc(slices.Clone(s.Env), callersUser(s)), unit.JobVariable+"="+rec.Name)
 	// For another user there is no other way.
 	keeps := s.Apart() || dbusclient.KeepsCommand(c.Version(), s.Path, s.Command)
 	if !rec.Tended && direct(s, rec.Recorder) && keeps {
@@ -195,7 +195,7 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 		if err != nil {
 			return nil, err
 		}
-		svc.Unset = unset(inherited, env, rec.Recorder)
+		svc.Unset = slices.DeleteFunc(unset(inherited, env), callersUser(s))
 		if rec.Recorder {
 			h.kept = []string{svc.EnvironmentFile} // the recorder is given it too
 		} else {
@@ -274,28 +274,21 @@ func stopsClock(policy unit.Leftovers, version int) bool {
 	return policy == unit.LeftoversWait && !dbusclient.HasExitType(version)
 }
 
-// added are the variables that systemd sets for a service by itself
-// (systemd.exec(5), "Environment Variables in Spawned Processes").
-var added = [...]string{
-	"HOME", "LOGNAME", "USER", "SHELL", "PATH", "LANG", "TERM", "XDG_RUNTIME_DIR", "MANAGERPID", "MANAGERPIDFDID",
-	"SYSTEMD_EXEC_PID", "JOURNAL_STREAM", "INVOCATION_ID", "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS",
-	"LISTEN_FDNAMES", "LISTEN_PIDFDID", "WATCHDOG_PID", "WATCHDOG_USEC", "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE",
-}
+// added are the variables that systemd sets for a service by itself, and that are not
+// of its unit (systemd.exec(5), "Environment Variables in Spawned Processes").
+var added = [...]string{"HOME", "LOGNAME", "USER", "SHELL", "PATH", "LANG", "TERM", "XDG_RUNTIME_DIR", "MANAGERPID", "MANAGERPIDFDID"}
 
-// unset lists the variables that the manager would add and that are not the
-// caller's. A recorder cannot do without $INVOCATION_ID.
-func unset(inherited, env []string, recorder bool) []string {
+// unset lists the variables that the manager would add and that are not the caller's.
+// What it says of the unit is the job's.
+func unset(inherited, env []string) []string {
 	have := make(map[string]bool, len(env)+1)
 	for _, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")
 		have[name] = true
 	}
-	if recorder {
-		have["INVOCATION_ID"] = true
-	}
 	var out []string
 	take := func(name string) {
-		if !have[name] && isVariable(name) {
+		if !have[name] && IsVariable(name) && !unit.OfUnit(name) {
 			have[name] = true
 			out = append(out, name)
 		}

@@ -111,6 +111,9 @@ func (t *tended) begin() (err error) {
 	if t.reaper, err = subreaper.Fork(c); err != nil {
 		return err
 	}
+	for i := range c.Passed {
+		unix.Close(3 + i) // it is the command's, and its other end waits for that to close it
+	}
 	leaveTended()
 	if err := passEarly(t.signals, t.reaper.MainPID()); err != nil {
 		return err
@@ -129,7 +132,7 @@ func (t *tended) begin() (err error) {
 	if err := t.word.Runs(t.reaper.MainPID()); err != nil {
 		return err
 	}
-	return t.reaper.Execute()
+	return t.reaper.Execute("")
 }
 
 // stay keeps the output until there is none to come, and ends as the command

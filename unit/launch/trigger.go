@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,6 +66,9 @@ func (l *Launcher) StartTrigger(ctx context.Context, m unit.Manager, t Trigger) 
 	props, err := t.parse()
 	if err != nil {
 		return err
+	}
+	if len(t.Name) > maxTriggerName {
+		return &unit.NameError{Name: t.Name, Reason: fmt.Sprintf("it has %d bytes, and that of a %s %d at most", len(t.Name), t.Kind, maxTriggerName)}
 	}
 	c, err := l.client(ctx, here(m))
 	if err != nil {
@@ -184,7 +188,7 @@ func (l *Launcher) triggered(ctx context.Context, c *dbusclient.Client, t Trigge
 // command line of unitward without the verb, or none where the service executes
 // the command itself. Then this process has become that, and Fire returns only
 // if it fails.
-func Fire(file string, listening []string) (env, args []string, err error) {
+func Fire(file string) (env, args []string, err error) {
 	b, err := keeper.ReadPrivate(file, false)
 	if err != nil {
 		return nil, nil, err
@@ -197,7 +201,6 @@ func Fire(file string, listening []string) (env, args []string, err error) {
 		os.Remove(file)
 	}
 	if f.Command != nil {
-		f.Command.Env = append(f.Command.Env, raw(listening)...)
 		return nil, nil, f.Command.Exec()
 	}
 	for _, kv := range f.Env {

@@ -24,10 +24,13 @@ type triggerID struct {
 	manager unit.Manager
 	kind    property.Trigger
 	maker   unit.Process
-	// boot is the beginning of the boot's id, which with the rest is within
-	// NAME_MAX.
+	// boot is the beginning of the boot's id.
 	boot string
 }
+
+// maxTriggerName is the longest name of a trigger in bytes, which with the rest is
+// within NAME_MAX.
+const maxTriggerName = 200
 
 // bootLetters are enough to tell one boot from the next.
 const bootLetters = 8

@@ -12,7 +12,7 @@ func TestTriggerID(t *testing.T) {
 	for _, id := range []triggerID{
 		{"a", unit.ManagerUser, property.Timer, unit.Process{PID: 1, StartTime: 2}, "0123abcd"},
 		{"a.trigger.b-c@d", unit.ManagerSystem, property.Socket, unit.Process{PID: 4194304, StartTime: 99999999999}, "0123abcd"},
-		{strings.Repeat("n", unit.MaxName), unit.ManagerSystem, property.Path, unit.Process{PID: 7, StartTime: 1}, ""},
+		{strings.Repeat("n", maxTriggerName), unit.ManagerSystem, property.Path, unit.Process{PID: 7, StartTime: 1}, ""},
 	} {
 		got, ok := parseTriggerID(id.String())
 		if !ok || got != id {

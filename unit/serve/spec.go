@@ -287,6 +287,7 @@ func (s *Server) environment(p *StartParams, spec *unit.Spec) *Error {
 		}
 	}
 	slices.Sort(set)
+	spec.Assigned = set
 	spec.Env = slices.DeleteFunc(unit.Environ(s.cfg.Environ, set, p.CleanEnv), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		return slices.Contains(without, name)
