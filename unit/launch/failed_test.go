@@ -44,6 +44,10 @@ func TestNeverRan(t *testing.T) {
 	unseen.LoadState = "not-found"
 	told := unseen
 	told.InvocationID = "0123456789abcdef0123456789abcdef"
+	in := func(state string, r dbusclient.Reading) dbusclient.Reading {
+		r.LoadState, r.ActiveState = "loaded", state
+		return r
+	}
 	for _, c := range []struct {
 		name, result string
 		s            *unit.Spec
@@ -53,6 +57,10 @@ func TestNeverRan(t *testing.T) {
 	}{
 		{"done", "done", spec("gone"), reading(257, 1, 203, false), 0, "", ""},
 		{"not known", "", spec("gone"), reading(257, 1, 203, false), 0, "", ""},
+		{"not told, and it goes on", "", spec("gone"), in("deactivating", nothing), 0, "", ""},
+		{"not told, and it is over", "", spec("gone"), in("failed", nothing), 125, "", `"exit-code"`},
+		{"not told, and it was not executed", "", spec("gone"), in("failed", reading(257, 1, 203, false)), 127, "EXEC", "nonexistent"},
+		{"not told, and it was", "", spec("gone"), in("failed", reading(257, 1, 203, true)), 0, "", ""},
 		{"not read", "failed", spec("gone"), dbusclient.Reading{}, 0, "", ""},
 		{"dependency", "dependency", spec("good"), reading(257, 0, 0, false), 125, "", "depends on"},
 		{"nothing executed", "failed", spec("good"), nothing, 125, "", `"failed"`},

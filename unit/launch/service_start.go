@@ -115,7 +115,7 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	if h.await != nil {
 		err := h.await.Executed(func() bool {
 			r := u.unit.Read(ctx, dbusclient.DepthVerdict)
-			return r.Read && (r.ExecMainCode != 0 || r.LoadState != "loaded")
+			return r.Read && (r.ExecMainCode != 0 || r.LoadState != "loaded" || r.ActiveState == "inactive" || r.ActiveState == "failed")
 		})
 		if err != nil {
 			u.abandon()
