@@ -29,7 +29,7 @@ var foregroundLines = []line{
 	{theirs: "-p CPUAffinity=0 grep Cpus_allowed_list /proc/self/status"},
 	{theirs: "-p TimerSlackNSec=70us cat /proc/self/timerslack_ns"},
 	{theirs: "-p ExecStartPre=/bin/true -- echo after"},
-	{theirs: "-E WORD=bye -p 'ExecStop=/bin/echo ${WORD}' -p 'ExecStartPost=/bin/touch DIR/${WORD}' -- sh -c 'until [ -e DIR/bye ]; do sleep .01; done; rm DIR/bye; echo x'"},
+	{theirs: "-E WORD=bye -p 'ExecStop=/bin/echo ${WORD}' -- echo x"},
 	{theirs: "-p TimeoutStartSec=30 -p Description=described echo x"},
 	{theirs: "--description='A job of the night' echo x"},
 	{theirs: "--slice=unitward-lines.slice -- sh -c 'grep -o unitward-lines.slice /proc/self/cgroup | head -1'"},
