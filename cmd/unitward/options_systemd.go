@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/launch"
 	"github.com/unitward/unitward/verify"
@@ -147,16 +149,39 @@ func (o *jobOptions) expand(s *unit.Spec) error {
 type yesNo struct{ on bool }
 
 // Set takes the words that systemd takes for a truth value.
-func (y *yesNo) Set(s string) error {
-	switch strings.ToLower(s) {
-	case "1", "yes", "y", "true", "t", "on":
-		y.on = true
-	case "0", "no", "n", "false", "f", "off":
-		y.on = false
-	default:
-		return errors.New("yes or no is expected")
+func (y *yesNo) Set(s string) (err error) {
+	y.on, err = truth(s)
+	return err
+}
+
+// truth reads the words that systemd takes for a truth value.
+func truth(s string) (bool, error) {
+	on, ok := property.Boolean(s)
+	if !ok {
+		return false, errors.New("yes or no is expected")
 	}
-	return nil
+	return on, nil
+}
+
+// switchValue is the value of an option that can do without one.
+type switchValue struct{ pflag.Value }
+
+// Set is that of yesNo.
+func (v switchValue) Set(s string) error {
+	on, err := truth(s)
+	if err != nil {
+		return err
+	}
+	return v.Value.Set(strconv.FormatBool(on))
+}
+
+// switches has every option that can do without a value take systemd's words for one.
+func switches(f *pflag.FlagSet) {
+	f.VisitAll(func(o *pflag.Flag) {
+		if o.Value.Type() == "bool" {
+			o.Value = switchValue{o.Value}
+		}
+	})
 }
 
 // Type is what help says of an option without a word for its value.

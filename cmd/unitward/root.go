@@ -92,6 +92,7 @@ func (a *app) root(args []string) *cobra.Command {
 // add adds a verb, whose Use line says all of its use.
 func add(root, verb *cobra.Command) {
 	verb.DisableFlagsInUseLine = true
+	switches(verb.Flags())
 	root.AddCommand(verb)
 }
 
@@ -124,14 +125,14 @@ type jsonFormat struct{ on *bool }
 
 // Set takes the words of systemd's programs, and those of a switch.
 func (f *jsonFormat) Set(s string) error {
-	switch s {
-	case "true", "short", "pretty":
-		*f.on = true
-	case "false", "off":
-		*f.on = false
-	default:
+	on, err := truth(s)
+	if s == "short" || s == "pretty" {
+		on, err = true, nil
+	}
+	if err != nil {
 		return errors.New("short, pretty or off is expected")
 	}
+	*f.on = on
 	return nil
 }
 

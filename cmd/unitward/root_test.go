@@ -192,6 +192,8 @@ func TestUsage(t *testing.T) {
 		{"help nope", `help with "nope"`},
 		{"help run nope", `help with "run nope"`},
 		{"run --user=x true", "yes or no is expected"},
+		{"run --pty=maybe true", "yes or no is expected"},
+		{"logs --follow=2 x", "yes or no is expected"},
 		{"run --owner-pid x true", "a whole number is expected"},
 		{"run --report - true", "standard output is the job's"},
 		{"run -E UNITWARD_JOB=x true", "unitward sets it"},
@@ -322,7 +324,25 @@ func TestEmptyNames(t *testing.T) {
 	}
 }
 
-// A value that was given and is empty is a mistake, whatever the option.
+// An option that needs no value takes systemd's words for one.
+func TestSwitches(t *testing.T) {
+	alone(t)
+	const none = "NAME  STATE  RESULT  AGE  PID  COMMAND\n"
+	for word, want := range map[string]string{
+		"1": "[]\n", "yes": "[]\n", "Y": "[]\n", "true": "[]\n", "t": "[]\n", "ON": "[]\n",
+		"0": none, "no": none, "N": none, "false": none, "F": none, "off": none,
+	} {
+		if status, out, errs := do(t, "list", "--json="+word, "--all="+word); status != 0 || out != want || errs != "" {
+			t.Errorf("%s: status %d, %q, %q", word, status, out, errs)
+		}
+	}
+	if status, _, errs := do(t, "run", "--pty=no", "--quiet=On", "--pipe=n", "--description=", "--background=", "--isolation", "group", "true"); status != 0 || errs != "" {
+		t.Errorf("run: status %d, %q", status, errs)
+	}
+}
+
+// A value that was given and is empty is a mistake, whatever the option, but for two
+// that systemd-run takes as none.
 func TestEmptyValues(t *testing.T) {
 	state := alone(t)
 	checked := 0
@@ -331,6 +351,9 @@ func TestEmptyValues(t *testing.T) {
 		_, help, _ := do(t, name, "--help")
 		for _, m := range takesValue.FindAllStringSubmatch(help, -1) {
 			option := "--" + m[1]
+			if option == "--description" || option == "--background" {
+				continue
+			}
 			args := []string{name, option, "", "true"}
 			if name == "list" || name == "doctor" {
 				args = args[:3]

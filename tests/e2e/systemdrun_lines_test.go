@@ -32,6 +32,8 @@ var foregroundLines = []line{
 	{theirs: "-E WORD=bye -p 'ExecStop=/bin/echo ${WORD}' -- echo x"},
 	{theirs: "-p TimeoutStartSec=30 -p Description=described echo x"},
 	{theirs: "--description='A job of the night' echo x"},
+	{theirs: "--description= echo x"},
+	{theirs: "--background= echo x", since: 256},
 	{theirs: "--slice=unitward-lines.slice -- sh -c 'grep -o unitward-lines.slice /proc/self/cgroup | head -1'"},
 	{theirs: "--slice=unitward-lines -- sh -c 'grep -o unitward-lines.slice /proc/self/cgroup | head -1'"},
 	{theirs: "-p IgnoreSIGPIPE=no -- sh -c 'yes | head -1'"},
