@@ -28,6 +28,7 @@ type systemdOptions struct {
 	expandEnvironment                                yesNo
 	appID, appLauncher                               string
 	rootDirectory                                    string
+	version                                          bool
 }
 
 func (o *systemdOptions) register(f *pflag.FlagSet) {
@@ -45,6 +46,7 @@ func (o *systemdOptions) register(f *pflag.FlagSet) {
 	f.Bool("no-ask-password", false, "accepted for systemd-run's sake: nothing is ever asked")
 	f.StringVar(&o.rootDirectory, "root-directory", "", "run with `DIR` as the root directory")
 	f.BoolP("same-root-dir", "R", false, "run with the root directory of this command's manager, which is the default")
+	f.BoolVar(&o.version, "version", false, "say which unitward this is, and run nothing")
 	f.Bool("no-pager", false, "accepted for systemd-run's sake: there is never a pager")
 }
 
@@ -87,6 +89,21 @@ func (o *jobOptions) manage(s *unit.Spec) error {
 		return &usageError{"cannot use --launcher: no application was named", "add --app-id"}
 	}
 	return nil
+}
+
+// told is true where something was asked for and not to run a job, which it prints.
+func (o *systemdOptions) told(to streams) (bool, error) {
+	var text string
+	switch {
+	case o.version:
+		text = "unitward version " + readIdentity().String()
+	case o.jobMode == "help":
+		text = strings.Join(jobModes[:], "\n")
+	default:
+		return false, nil
+	}
+	_, err := fmt.Fprintln(to.Out, text)
+	return true, err
 }
 
 // root gives the job another root directory.

@@ -142,24 +142,35 @@ func (f *jsonFormat) Type() string { return "bool" }
 // String is the value as help shows it.
 func (f *jsonFormat) String() string { return strconv.FormatBool(*f.on) }
 
+// deed is what a verb does, for those whose name is none.
+func deed(verb string) string {
+	switch verb {
+	case "logs":
+		return "show logs"
+	case "status":
+		return "show a status"
+	}
+	return verb
+}
+
 // names are the arguments of a verb that takes jobs.
 func names(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return &usageError{"cannot " + cmd.Name() + ": no job was named", "unitward list shows them"}
+		return &usageError{"cannot " + deed(cmd.Name()) + ": no job was named", "unitward list shows them"}
 	}
 	return nil
 }
 
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return &usageError{"cannot " + cmd.Name() + " " + quote(args[1]) + ": one job at a time", cmd.UseLine()}
+		return &usageError{"cannot use " + quote(args[1]) + " with " + cmd.Name() + ": one job at a time", cmd.UseLine()}
 	}
 	return names(cmd, args)
 }
 
 func none(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return &usageError{"cannot " + cmd.Name() + " " + quote(args[0]) + ": it takes no arguments", cmd.UseLine()}
+		return &usageError{"cannot use " + quote(args[0]) + " with " + cmd.Name() + ": it takes no arguments", cmd.UseLine()}
 	}
 	return nil
 }

@@ -122,6 +122,10 @@ func TestUsage(t *testing.T) {
 		{"run --lifetime x true", "one of call, owner, detached"},
 		{"run --lifetime owner true", "no owner was named"},
 		{"run --owner-pid 1 true", "add --lifetime owner"},
+		{"run --owner-pid 0 true", "the number of a process is expected"},
+		{"start --lifetime owner --owner-pid 0 true", "the number of a process is expected"},
+		{"run --host=-oProxyCommand=x/y true", "[USER@]HOST[:PORT][/CONTAINER] is expected"},
+		{"version x", `"x" with version: it takes no arguments`},
 		{"run --stdin x true", "one of null, inherit"},
 		{"run --output x true", "one of capture, inherit, journal, null"},
 		{"run --nice 20 true", "-20 to 19"},
@@ -171,7 +175,7 @@ func TestUsage(t *testing.T) {
 		{"wait --for nonsense x", "exit, tree, settled"},
 		{"wait --timeout x y", "not a time"},
 		{"wait x/y", "byte"},
-		{"status", "no job was named"},
+		{"status", "cannot show a status: no job was named"},
 		{"stop", "no job was named"},
 		{"stop --grace x y", "not a time"},
 		{"kill", "no job was named"},
@@ -182,7 +186,7 @@ func TestUsage(t *testing.T) {
 		{"verify", "no job was named"},
 		{"verify a b", "one job at a time"},
 		{"list x", "no arguments"},
-		{"logs", "no job was named"},
+		{"logs", "cannot show logs: no job was named"},
 		{"logs a b", "one job at a time"},
 		{"logs --stream both x", "stdout or stderr"},
 		{"logs --tail -1 x", "invalid argument"},
@@ -321,6 +325,22 @@ func TestEmptyNames(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(filepath.Join(state, "jobs")); len(entries) != 0 {
 		t.Errorf("a mistake left %v", entries)
+	}
+}
+
+// What systemd-run says instead of running anything.
+func TestToldInstead(t *testing.T) {
+	state := alone(t)
+	_, version, _ := do(t, "version")
+	for _, verb := range []string{"run", "start"} {
+		for option, want := range map[string]string{"--version": version, "--job-mode=help": strings.Join(jobModes[:], "\n") + "\n"} {
+			if status, out, errs := do(t, verb, option, "false"); status != 0 || out != want || errs != "" {
+				t.Errorf("%s %s: status %d, %q, %q", verb, option, status, out, errs)
+			}
+		}
+	}
+	if exists(state) {
+		t.Error("it left something")
 	}
 }
 

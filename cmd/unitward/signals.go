@@ -29,6 +29,8 @@ type signals struct {
 	unseen bool
 	// own are the streams whose terminal's hangup a SIGHUP can tell of.
 	own streams
+	// leaving is true once the keys that leave the job's terminal were typed.
+	leaving bool
 }
 
 // catchSignals begins to catch what is forwarded to a job. Each takes the
@@ -171,7 +173,7 @@ func (s *signals) attend(j *launch.Job, spec *unit.Spec, tty *console) (unit.Rep
 			}
 			begin(func(ctx context.Context) (unit.Report, error) { return j.Await(ctx, fact) })
 		case <-left:
-			left, interrupts = nil, max(interrupts+1, 2)
+			s.leaving, left, interrupts = true, nil, max(interrupts+1, 2)
 			interrupt()
 		case <-hungUp:
 			hungUp, interrupts = nil, max(interrupts+1, 2)

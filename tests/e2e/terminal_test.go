@@ -412,5 +412,6 @@ func TestTerminalDetachKeys(t *testing.T) {
 		s.raw()
 		s.types("\x10q")
 		p.wants(143)
+		s.shows(" was stopped: its terminal was left\r\n")
 	})
 }

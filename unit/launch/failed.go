@@ -197,7 +197,12 @@ func causeOf(s *unit.Spec, code int) (cause, hint string) {
 	switch code {
 	case 200:
 		return "the working directory cannot be entered by the user it runs as", "name another with --working-directory"
-	case 216, 217:
+	case 217:
+		if slices.ContainsFunc(s.Properties, func(p string) bool { return strings.HasPrefix(p, "UserNamespacePath=") }) {
+			return "the user namespace cannot be entered, or the user it runs as is not there", "check UserNamespacePath= among -p"
+		}
+		fallthrough
+	case 216:
 		if user {
 			return "a user manager can run a job as its own user alone", "leave out --uid and --gid, or run it as root with --system"
 		}

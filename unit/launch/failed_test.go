@@ -88,6 +88,7 @@ func TestNeverRan(t *testing.T) {
 		{"252: 203 where a property can hide it", "failed", spec("good", property), reading(252, 1, 203, false), 126, "EXEC", "203"},
 		{"252: 217 without a user asked", "failed", spec("good"), reading(252, 1, 217, false), 0, "", ""},
 		{"252: 217 with a user asked", "failed", spec("good", uid), reading(252, 1, 217, false), 125, "USER", "217"},
+		{"256: the user namespace", "failed", spec("good", func(s *unit.Spec) { s.Properties = []string{"UserNamespacePath=/x"} }), reading(262, 1, 217, false), 125, "USER", "user namespace"},
 		{"252: 216 with a group asked", "failed", spec("good", gid), reading(252, 1, 216, false), 125, "GROUP", "216"},
 		{"252: a fast exit", "failed", spec("good"), reading(252, 1, 3, false), 0, "", ""},
 		{"252: a fast exit with properties", "failed", spec("good", property), reading(252, 1, 3, false), 0, "", ""},
