@@ -93,6 +93,11 @@ func (c *Client) Close() error {
 	return c.link.wire.Close()
 }
 
+// Descriptor is a copy of the connection's present descriptor, which the caller
+// closes; -1 when there is none. Who holds it keeps the connection up when this
+// process is killed, until Close.
+func (c *Client) Descriptor() int { return c.current().wire.descriptor() }
+
 func (c *Client) current() *link {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -33,7 +33,10 @@ func (c *Client) StartService(ctx context.Context, s Service) (*Unit, error) {
 func (u *Unit) Started(ctx context.Context) (string, error) {
 	return u.started(ctx, func(ctx context.Context) (r Reading, begun bool) {
 		r = u.Read(ctx, DepthAll)
-		return r, r.MainPID != 0 || r.InvocationID != ""
+		// What goes before the command failed, and is being ended: the start job
+		// goes on until it has.
+		failing := r.MainPID == 0 && r.ActiveState == "deactivating"
+		return r, !failing && (r.MainPID != 0 || r.InvocationID != "")
 	})
 }
 

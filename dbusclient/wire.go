@@ -104,6 +104,23 @@ func known(c *net.UnixConn) error {
 	return nil
 }
 
+// descriptor is a copy of the connection's; -1 when it is closed.
+func (w *wire) descriptor() int {
+	copied := -1
+	raw, err := w.conn.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) {
+			if n, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 3); err == nil {
+				copied = n
+			}
+		})
+	}
+	if err != nil {
+		return -1
+	}
+	return copied
+}
+
 // newWire is a wire over a connection; more is said between the authentication
 // and the first message.
 func newWire(p Passage, uid int, more string, deliver func(*dbus.Message)) *wire {
@@ -226,7 +243,8 @@ func (w *wire) Close() error {
 }
 
 func (w *wire) end(err error) {
-	_ = w.conn.Close() // first, for whoever writes holds the lock
+	_ = w.conn.CloseWrite() // also where a guard holds it too
+	_ = w.conn.Close()      // first, for whoever writes holds the lock
 	w.mu.Lock()
 	over := w.err != nil
 	if w.broken != nil {

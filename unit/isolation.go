@@ -8,7 +8,8 @@ import (
 // IsolationError says that an isolation cannot be used here. Nothing was
 // started and nothing is left behind.
 type IsolationError struct {
-	// Isolation is the rung: service, scope, cgroup or group.
+	// Isolation is the rung, service, scope, cgroup or group; or all that were tried,
+	// with commas between them.
 	Isolation string
 	// Refused has one entry for each way that was tried, in that order.
 	Refused []Refusal

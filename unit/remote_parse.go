@@ -35,6 +35,9 @@ func ParseHost(s string) (HostAddress, error) {
 	if !named {
 		user, rest = "", s
 	}
+	if strings.HasPrefix(s, "-") {
+		return a, &RemoteError{"[USER@]HOST[:PORT][/CONTAINER] is expected"} // ssh would take it for an option
+	}
 	var host string
 	if strings.HasPrefix(rest, "[") {
 		in, after, closed := strings.Cut(rest[1:], "]")

@@ -66,7 +66,7 @@ func (a *app) attach(o *attachOptions, name string) error {
 	defer j.Close()
 	visit := terminal.Visit{Write: !o.readOnly, Take: o.take}
 	visit.Size, _ = terminal.SizeOf(a.Out, a.In, a.Err)
-	sig := catchSignals(false)
+	sig := catchSignals(false, a.streams)
 	sig.catchAll(true)
 	remote, err := j.Attach(ctx, visit)
 	if err != nil {

@@ -71,7 +71,7 @@ func (a *app) tryBegin(b *begun, s *unit.Spec, o *jobOptions, keys *terminal.Key
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	b.l.Connect(ctx, s)
-	b.sig = catchSignals(a.unseen)
+	b.sig = catchSignals(a.unseen, a.streams)
 	b.sig.starting(ctx, cancel)
 	io.Meanwhile = sync.OnceFunc(func() { b.sig.catchAll(b.tty != nil) })
 	b.job, err = b.l.Start(ctx, s, io)

@@ -28,7 +28,7 @@ func checkValues(cmd *cobra.Command) (err error) {
 			return
 		}
 		switch v := f.Value.String(); {
-		case v == "":
+		case v == "" && f.Name != "description" && f.Name != "background": // for none, as in systemd-run
 			err = &usageError{"cannot use --" + f.Name + " with an empty value", "give it a value, or leave it out"}
 		case !utf8.ValidString(v) && !takesBytes(f.Name):
 			err = usage("cannot use --%s %s: it is not valid UTF-8", f.Name, quote(v))
@@ -52,11 +52,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	text := err.Error()
 	var number *strconv.NumError
 	if errors.As(err, &number) {
-		want := "yes or no is expected"
-		if number.Func != "ParseBool" {
-			want = "a whole number is expected"
-		}
-		text = strings.TrimSuffix(text, number.Error()) + want
+		text = strings.TrimSuffix(text, number.Error()) + "a whole number is expected"
 	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && isTrigger(unknown.GetSpecifiedName()) {

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/unitward/unitward/unit"
+	"github.com/unitward/unitward/unit/terminal"
 )
 
 // Exit statuses. A job's own code passes through unchanged, so these numbers
@@ -34,6 +35,11 @@ const (
 // streams are the program's own.
 type streams struct {
 	In, Out, Err *os.File
+}
+
+// hungUp is true once the terminal that one of them is was hung up.
+func (s streams) hungUp() bool {
+	return terminal.HungUp(s.In) || terminal.HungUp(s.Out) || terminal.HungUp(s.Err)
 }
 
 // usageError is a mistake in what was typed.

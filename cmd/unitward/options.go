@@ -103,6 +103,9 @@ func (o *jobOptions) spec(cmd *cobra.Command, caller keeper.Caller, command []st
 	if len(command) == 0 {
 		return nil, &usageError{"cannot " + cmd.Name() + ": no command was given", cmd.UseLine()}
 	}
+	if o.ownerPID.given && o.ownerPID.n == 0 {
+		return nil, usage("cannot use --owner-pid 0: the number of a process is expected")
+	}
 	s := &unit.Spec{
 		Command: command, Umask: caller.Umask, Rlimits: caller.Rlimits, Description: o.description,
 		Properties: o.properties, UID: o.uid, GID: o.gid, Owner: o.owner, OwnerPID: o.ownerPID.n, OwnerUnit: o.ownerUnit, Key: o.key, RequireLimits: o.requireLimits,

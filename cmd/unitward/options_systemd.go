@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/launch"
 	"github.com/unitward/unitward/verify"
@@ -26,6 +28,7 @@ type systemdOptions struct {
 	expandEnvironment                                yesNo
 	appID, appLauncher                               string
 	rootDirectory                                    string
+	version                                          bool
 }
 
 func (o *systemdOptions) register(f *pflag.FlagSet) {
@@ -43,6 +46,7 @@ func (o *systemdOptions) register(f *pflag.FlagSet) {
 	f.Bool("no-ask-password", false, "accepted for systemd-run's sake: nothing is ever asked")
 	f.StringVar(&o.rootDirectory, "root-directory", "", "run with `DIR` as the root directory")
 	f.BoolP("same-root-dir", "R", false, "run with the root directory of this command's manager, which is the default")
+	f.BoolVar(&o.version, "version", false, "say which unitward this is, and run nothing")
 	f.Bool("no-pager", false, "accepted for systemd-run's sake: there is never a pager")
 }
 
@@ -85,6 +89,21 @@ func (o *jobOptions) manage(s *unit.Spec) error {
 		return &usageError{"cannot use --launcher: no application was named", "add --app-id"}
 	}
 	return nil
+}
+
+// told is true where something was asked for and not to run a job, which it prints.
+func (o *systemdOptions) told(to streams) (bool, error) {
+	var text string
+	switch {
+	case o.version:
+		text = "unitward version " + readIdentity().String()
+	case o.jobMode == "help":
+		text = strings.Join(jobModes[:], "\n")
+	default:
+		return false, nil
+	}
+	_, err := fmt.Fprintln(to.Out, text)
+	return true, err
 }
 
 // root gives the job another root directory.
@@ -147,16 +166,39 @@ func (o *jobOptions) expand(s *unit.Spec) error {
 type yesNo struct{ on bool }
 
 // Set takes the words that systemd takes for a truth value.
-func (y *yesNo) Set(s string) error {
-	switch strings.ToLower(s) {
-	case "1", "yes", "y", "true", "t", "on":
-		y.on = true
-	case "0", "no", "n", "false", "f", "off":
-		y.on = false
-	default:
-		return errors.New("yes or no is expected")
+func (y *yesNo) Set(s string) (err error) {
+	y.on, err = truth(s)
+	return err
+}
+
+// truth reads the words that systemd takes for a truth value.
+func truth(s string) (bool, error) {
+	on, ok := property.Boolean(s)
+	if !ok {
+		return false, errors.New("yes or no is expected")
 	}
-	return nil
+	return on, nil
+}
+
+// switchValue is the value of an option that can do without one.
+type switchValue struct{ pflag.Value }
+
+// Set is that of yesNo.
+func (v switchValue) Set(s string) error {
+	on, err := truth(s)
+	if err != nil {
+		return err
+	}
+	return v.Value.Set(strconv.FormatBool(on))
+}
+
+// switches has every option that can do without a value take systemd's words for one.
+func switches(f *pflag.FlagSet) {
+	f.VisitAll(func(o *pflag.Flag) {
+		if o.Value.Type() == "bool" {
+			o.Value = switchValue{o.Value}
+		}
+	})
 }
 
 // Type is what help says of an option without a word for its value.

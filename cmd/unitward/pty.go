@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/terminal"
@@ -38,8 +39,12 @@ func (o *ptyOptions) register(cmd *cobra.Command) {
 	f.BoolVarP(&o.pty, "pty", "t", false, "give the job a terminal of its own; together with -P, where all streams are terminals")
 	f.BoolVarP(&o.late, "pty-late", "T", false, "the same as --pty, which leaves the caller's terminal alone until the job runs")
 	f.BoolVarP(&o.shell, "shell", "S", false, "run $SHELL, with a terminal of its own where all streams are terminals")
-	f.String("background", "", "accepted for systemd-run's sake: what a job prints in its terminal is not coloured by `COLOR`")
+	registerBackground(f)
 	o.keys.register(cmd, "with --pty: leave the job when these `KEYS` are typed within a second, or none")
+}
+
+func registerBackground(f *pflag.FlagSet) {
+	f.String("background", "", "accepted for systemd-run's sake: what a job prints in its terminal is not coloured by `COLOR`")
 }
 
 // apply makes a job one with a terminal if it is to be. As with systemd-run,

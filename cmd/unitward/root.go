@@ -92,6 +92,7 @@ func (a *app) root(args []string) *cobra.Command {
 // add adds a verb, whose Use line says all of its use.
 func add(root, verb *cobra.Command) {
 	verb.DisableFlagsInUseLine = true
+	switches(verb.Flags())
 	root.AddCommand(verb)
 }
 
@@ -124,14 +125,14 @@ type jsonFormat struct{ on *bool }
 
 // Set takes the words of systemd's programs, and those of a switch.
 func (f *jsonFormat) Set(s string) error {
-	switch s {
-	case "true", "short", "pretty":
-		*f.on = true
-	case "false", "off":
-		*f.on = false
-	default:
+	on, err := truth(s)
+	if s == "short" || s == "pretty" {
+		on, err = true, nil
+	}
+	if err != nil {
 		return errors.New("short, pretty or off is expected")
 	}
+	*f.on = on
 	return nil
 }
 
@@ -141,24 +142,35 @@ func (f *jsonFormat) Type() string { return "bool" }
 // String is the value as help shows it.
 func (f *jsonFormat) String() string { return strconv.FormatBool(*f.on) }
 
+// deed is what a verb does, for those whose name is none.
+func deed(verb string) string {
+	switch verb {
+	case "logs":
+		return "show logs"
+	case "status":
+		return "show a status"
+	}
+	return verb
+}
+
 // names are the arguments of a verb that takes jobs.
 func names(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return &usageError{"cannot " + cmd.Name() + ": no job was named", "unitward list shows them"}
+		return &usageError{"cannot " + deed(cmd.Name()) + ": no job was named", "unitward list shows them"}
 	}
 	return nil
 }
 
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return &usageError{"cannot " + cmd.Name() + " " + quote(args[1]) + ": one job at a time", cmd.UseLine()}
+		return &usageError{"cannot use " + quote(args[1]) + " with " + cmd.Name() + ": one job at a time", cmd.UseLine()}
 	}
 	return names(cmd, args)
 }
 
 func none(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return &usageError{"cannot " + cmd.Name() + " " + quote(args[0]) + ": it takes no arguments", cmd.UseLine()}
+		return &usageError{"cannot use " + quote(args[0]) + " with " + cmd.Name() + ": it takes no arguments", cmd.UseLine()}
 	}
 	return nil
 }

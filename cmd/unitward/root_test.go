@@ -122,6 +122,10 @@ func TestUsage(t *testing.T) {
 		{"run --lifetime x true", "one of call, owner, detached"},
 		{"run --lifetime owner true", "no owner was named"},
 		{"run --owner-pid 1 true", "add --lifetime owner"},
+		{"run --owner-pid 0 true", "the number of a process is expected"},
+		{"start --lifetime owner --owner-pid 0 true", "the number of a process is expected"},
+		{"run --host=-oProxyCommand=x/y true", "[USER@]HOST[:PORT][/CONTAINER] is expected"},
+		{"version x", `"x" with version: it takes no arguments`},
 		{"run --stdin x true", "one of null, inherit"},
 		{"run --output x true", "one of capture, inherit, journal, null"},
 		{"run --nice 20 true", "-20 to 19"},
@@ -172,7 +176,7 @@ func TestUsage(t *testing.T) {
 		{"wait --for nonsense x", "exit, tree, settled"},
 		{"wait --timeout x y", "not a time"},
 		{"wait /x/y", "a path"},
-		{"status", "no job was named"},
+		{"status", "cannot show a status: no job was named"},
 		{"stop", "no job was named"},
 		{"stop --grace x y", "not a time"},
 		{"kill", "no job was named"},
@@ -183,7 +187,7 @@ func TestUsage(t *testing.T) {
 		{"verify", "no job was named"},
 		{"verify a b", "one job at a time"},
 		{"list x", "no arguments"},
-		{"logs", "no job was named"},
+		{"logs", "cannot show logs: no job was named"},
 		{"logs a b", "one job at a time"},
 		{"logs --stream both x", "stdout or stderr"},
 		{"logs --tail -1 x", "invalid argument"},
@@ -193,6 +197,8 @@ func TestUsage(t *testing.T) {
 		{"help nope", `help with "nope"`},
 		{"help run nope", `help with "run nope"`},
 		{"run --user=x true", "yes or no is expected"},
+		{"run --pty=maybe true", "yes or no is expected"},
+		{"logs --follow=2 x", "yes or no is expected"},
 		{"run --owner-pid x true", "a whole number is expected"},
 		{"run --report - true", "standard output is the job's"},
 		{"run -E UNITWARD_JOB=x true", "unitward sets it"},
@@ -323,7 +329,41 @@ func TestEmptyNames(t *testing.T) {
 	}
 }
 
-// A value that was given and is empty is a mistake, whatever the option.
+// What systemd-run says instead of running anything.
+func TestToldInstead(t *testing.T) {
+	state := alone(t)
+	_, version, _ := do(t, "version")
+	for _, verb := range []string{"run", "start"} {
+		for option, want := range map[string]string{"--version": version, "--job-mode=help": strings.Join(jobModes[:], "\n") + "\n"} {
+			if status, out, errs := do(t, verb, option, "false"); status != 0 || out != want || errs != "" {
+				t.Errorf("%s %s: status %d, %q, %q", verb, option, status, out, errs)
+			}
+		}
+	}
+	if exists(state) {
+		t.Error("it left something")
+	}
+}
+
+// An option that needs no value takes systemd's words for one.
+func TestSwitches(t *testing.T) {
+	alone(t)
+	const none = "NAME  STATE  RESULT  AGE  PID  COMMAND\n"
+	for word, want := range map[string]string{
+		"1": "[]\n", "yes": "[]\n", "Y": "[]\n", "true": "[]\n", "t": "[]\n", "ON": "[]\n",
+		"0": none, "no": none, "N": none, "false": none, "F": none, "off": none,
+	} {
+		if status, out, errs := do(t, "list", "--json="+word, "--all="+word); status != 0 || out != want || errs != "" {
+			t.Errorf("%s: status %d, %q, %q", word, status, out, errs)
+		}
+	}
+	if status, _, errs := do(t, "run", "--pty=no", "--quiet=On", "--pipe=n", "--description=", "--background=", "--isolation", "group", "true"); status != 0 || errs != "" {
+		t.Errorf("run: status %d, %q", status, errs)
+	}
+}
+
+// A value that was given and is empty is a mistake, whatever the option, but for two
+// that systemd-run takes as none.
 func TestEmptyValues(t *testing.T) {
 	state := alone(t)
 	checked := 0
@@ -332,6 +372,9 @@ func TestEmptyValues(t *testing.T) {
 		_, help, _ := do(t, name, "--help")
 		for _, m := range takesValue.FindAllStringSubmatch(help, -1) {
 			option := "--" + m[1]
+			if option == "--description" || option == "--background" {
+				continue
+			}
 			args := []string{name, option, "", "true"}
 			if name == "list" || name == "doctor" {
 				args = args[:3]

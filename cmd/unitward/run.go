@@ -35,6 +35,9 @@ func (a *app) runCommand() *cobra.Command {
 }
 
 func (a *app) run(cmd *cobra.Command, o *jobOptions, p *ptyOptions, args []string) error {
+	if told, err := o.told(a.streams); told {
+		return err
+	}
 	command, err := p.command(args)
 	if err != nil {
 		return err
@@ -69,6 +72,9 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, p *ptyOptions, args []strin
 	seek.Stop()
 	if b.tty != nil {
 		b.sig.untilSignal(b.tty.end)
+	}
+	if b.sig.leaving && !a.quiet {
+		fmt.Fprintf(a.Err, "unitward: job %s was stopped: its terminal was left\n", b.job.Name())
 	}
 	a.warn(err)
 	if !looked(rep) {

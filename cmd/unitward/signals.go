@@ -27,13 +27,17 @@ type signals struct {
 	cancel context.CancelFunc
 	// unseen forwards every signal, and has no meaning of its own for any.
 	unseen bool
+	// own are the streams whose terminal's hangup a SIGHUP can tell of.
+	own streams
+	// leaving is true once the keys that leave the job's terminal were typed.
+	leaving bool
 }
 
 // catchSignals begins to catch what is forwarded to a job. Each takes the
 // runtime 30 to 60 µs, so these are only those that end a start; catchAll
 // catches the others.
-func catchSignals(unseen bool) *signals {
-	s := &signals{c: make(chan os.Signal, 16), unseen: unseen}
+func catchSignals(unseen bool, own streams) *signals {
+	s := &signals{c: make(chan os.Signal, 16), unseen: unseen, own: own}
 	s.catch(unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	return s
 }
@@ -104,7 +108,8 @@ func (s *signals) pending() []os.Signal {
 // of the job, the others to its main process. What the job makes of it decides
 // its end. A second INT stops the job with a short grace, a third at once. What
 // concerns the caller's terminal is tty's, where there is one; the keys that
-// leave it are as good as a second INT.
+// leave it are as good as a second INT, and so is its hangup once the job has had
+// the grace to heed it.
 func (s *signals) attend(j *launch.Job, spec *unit.Spec, tty *console) (unit.Report, error) {
 	fact := launch.FactSettled
 	if spec.Leftovers == unit.LeftoversKeep {
@@ -148,7 +153,7 @@ func (s *signals) attend(j *launch.Job, spec *unit.Spec, tty *console) (unit.Rep
 		}
 		begin(func(ctx context.Context) (unit.Report, error) { return j.Interrupt(ctx, min(grace, spec.Grace)) })
 	}
-	var detach <-chan time.Time
+	var hungUp, detach <-chan time.Time
 	if spec.DetachAfter > 0 {
 		timer := time.NewTimer(spec.DetachAfter)
 		defer timer.Stop()
@@ -168,7 +173,10 @@ func (s *signals) attend(j *launch.Job, spec *unit.Spec, tty *console) (unit.Rep
 			}
 			begin(func(ctx context.Context) (unit.Report, error) { return j.Await(ctx, fact) })
 		case <-left:
-			left, interrupts = nil, max(interrupts+1, 2)
+			s.leaving, left, interrupts = true, nil, max(interrupts+1, 2)
+			interrupt()
+		case <-hungUp:
+			hungUp, interrupts = nil, max(interrupts+1, 2)
 			interrupt()
 		case r := <-ended:
 			return r.rep, r.err
@@ -184,6 +192,9 @@ func (s *signals) attend(j *launch.Job, spec *unit.Spec, tty *console) (unit.Rep
 			}
 			if tty != nil && tty.heeds(num) {
 				continue
+			}
+			if num == unix.SIGHUP && hungUp == nil && spec.Lifetime == unit.LifetimeCall && !s.unseen && s.own.hungUp() {
+				hungUp = time.After(spec.Grace)
 			}
 			// A job that has just ended needs no signal: the wait will say so.
 			// Where that is what is left of it, the signal is for that.

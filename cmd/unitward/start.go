@@ -41,12 +41,17 @@ func (a *app) startCommand() *cobra.Command {
 	}
 	o.register(cmd, unit.LifetimeDetached, unit.InputNull, unit.OutputCapture)
 	cmd.Flags().BoolVarP(&pty, "pty", "t", false, "give the job a terminal of its own, to which attach leads")
+	cmd.Flags().BoolVarP(&pty, "pty-late", "T", false, "the same as --pty")
+	registerBackground(cmd.Flags())
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "do not print the name")
 	t.register(cmd.Flags())
 	return cmd
 }
 
 func (a *app) start(cmd *cobra.Command, o *jobOptions, pty bool, args []string) error {
+	if told, err := o.told(a.streams); told {
+		return err
+	}
 	s, err := o.spec(cmd, a.caller, args)
 	if err != nil {
 		return err

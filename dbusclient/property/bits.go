@@ -92,7 +92,7 @@ func parseNamespaces(_ *syntax, name, value string) ([]Property, bool) {
 	if !restrict {
 		all &^= newUser // delegation implies one
 	}
-	if b, ok := boolean(value); ok {
+	if b, ok := Boolean(value); ok {
 		if b == restrict {
 			return one(name, uint64(0)), true
 		}

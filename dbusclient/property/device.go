@@ -102,7 +102,7 @@ var delegateSyntax = syntax{
 }
 
 func parseDelegate(_ *syntax, name, value string) ([]Property, bool) {
-	if b, ok := boolean(value); ok {
+	if b, ok := Boolean(value); ok {
 		return one(name, b), true
 	}
 	ws, ok := words(value, unquote)

@@ -122,7 +122,7 @@ func (s *syntax) since(value string) int {
 // 262: a word that a later one adds must be added here.
 func parseChoice(s *syntax, name, value string) ([]Property, bool) {
 	if s.boolean {
-		if b, ok := boolean(value); ok {
+		if b, ok := Boolean(value); ok {
 			// Every version has the plain words in its tables.
 			return one(name, yesNo(b)), true
 		}
@@ -142,8 +142,9 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-// boolean reads the words of systemd for yes and no, in any case.
-func boolean(s string) (value, ok bool) {
+// Boolean reads the words of systemd for yes and no, in any case. ok is false for
+// another.
+func Boolean(s string) (value, ok bool) {
 	switch strings.ToLower(s) {
 	case "1", "yes", "y", "true", "t", "on":
 		return true, true
@@ -156,7 +157,7 @@ func boolean(s string) (value, ok bool) {
 var booleanSyntax = syntax{sig: "b", parse: parseBoolean, expected: "yes or no"}
 
 func parseBoolean(_ *syntax, name, value string) ([]Property, bool) {
-	b, ok := boolean(value)
+	b, ok := Boolean(value)
 	return one(name, b), ok
 }
 
@@ -165,7 +166,7 @@ func parseBoolean(_ *syntax, name, value string) ([]Property, bool) {
 // takes either name for all values.
 func parseBooleanEx(s *syntax, name, value string) ([]Property, bool) {
 	name = strings.TrimSuffix(name, "Ex")
-	if b, ok := boolean(value); ok {
+	if b, ok := Boolean(value); ok {
 		return one(name, b), true
 	}
 	return parseChoice(&syntax{words: s.words}, name+"Ex", value)

@@ -103,7 +103,7 @@ var protectHostnameSyntax = syntax{sig: "b|(ss)", parse: parseProtectHostname, l
 
 // protectHostnameSince: 258 added all but a boolean, under another name.
 func protectHostnameSince(value string) int {
-	if _, ok := boolean(value); ok {
+	if _, ok := Boolean(value); ok {
 		return 0
 	}
 	return 258
@@ -111,11 +111,11 @@ func protectHostnameSince(value string) int {
 
 func parseProtectHostname(_ *syntax, name, value string) ([]Property, bool) {
 	name = strings.TrimSuffix(name, "Ex")
-	if b, ok := boolean(value); ok {
+	if b, ok := Boolean(value); ok {
 		return one(name, b), true
 	}
 	kind, host, named := strings.Cut(value, ":")
-	if b, ok := boolean(kind); ok {
+	if b, ok := Boolean(kind); ok {
 		kind = yesNo(b)
 	}
 	ok := kind == "private" || named && kind == "yes"

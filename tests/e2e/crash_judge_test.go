@@ -81,6 +81,9 @@ func deref[T any](p *T) any {
 func (c *crash) judge() {
 	c.t.Helper()
 	defer c.swept()
+	if c.struck && c.strike == nil && c.at.Role == "run" && c.w.isolation == verify.IsolationService {
+		c.unattended()
+	}
 	rep := c.look("status", c.name)
 	c.states = append(c.states, c.outcome(rep))
 	if rep == nil {
@@ -103,6 +106,15 @@ func (c *crash) judge() {
 		c.t.Errorf("its record is gone\n%s", c)
 	} else if !rep.Confirmed {
 		c.states = append(c.states, c.outcome(last))
+	}
+}
+
+// unattended wants nothing of a call that was killed to be left, before anybody looks.
+func (c *crash) unattended() {
+	c.t.Helper()
+	var left []string
+	if !eventually(func() bool { left = added(c.before, runtimeFiles()); return len(left) == 0 && len(c.marked()) == 0 }) {
+		c.t.Errorf("the call was killed, and left %q and %v\n%s", left, c.marked(), c)
 	}
 }
 

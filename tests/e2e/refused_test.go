@@ -13,22 +13,28 @@ func TestNeverExecuted(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args []string
-		root bool
+		user string
+		// times is how often each of the verbs is tried.
+		times int
+		verbs []string
 	}{
-		{"group", []string{"--gid", "0"}, false},
-		{"directory", []string{"--working-directory", "/root"}, false},
-		{"user", []string{"--uid", "no-such-user"}, true},
-		{"directory of the user", []string{"--uid", "tester", "--working-directory", "/root"}, true},
+		{"group", []string{"--gid", "0"}, "tester", 15, []string{"run", "start"}},
+		{"directory", []string{"--working-directory", "/root"}, "tester", 15, []string{"run", "start"}},
+		{"user", []string{"--uid", "no-such-user"}, "root", 15, []string{"run", "start"}},
+		{"directory of the user", []string{"--uid", "tester", "--working-directory", "/root"}, "root", 15, []string{"run", "start"}},
+		// It is over time, and takes longer to end than a start goes without a look.
+		{"what goes before", []string{"-p", "TimeoutStartSec=100ms", "-p", `ExecStartPre=/bin/sh -c "trap '' TERM; sleep 1.4"`}, "", 1,
+			[]string{"run", "start --pty"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWard(t)
-			if c.root != (os.Geteuid() == 0) {
+			if c.user != "" && (c.user == "root") != (os.Geteuid() == 0) {
 				t.Skip("the other user has this case")
 			}
 			mark := filepath.Join(t.TempDir(), "ran")
-			for range 15 {
-				for _, verb := range []string{"run", "start"} {
-					a := w.want(125, append(append([]string{verb}, c.args...), "--", "touch", mark)...)
+			for range c.times {
+				for _, verb := range c.verbs {
+					a := w.want(125, append(append(strings.Fields(verb), c.args...), "--", "touch", mark)...)
 					if !strings.Contains("\n"+a.err, "\nunitward: cannot start ") || strings.Contains(a.err, "cannot confirm") {
 						t.Fatalf("want an error of the start, of %s", a)
 					}

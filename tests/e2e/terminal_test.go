@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/unitward/unitward/unit/terminal"
+	"github.com/unitward/unitward/verify"
 )
 
 // A job with -t has a terminal for its streams, which is its controlling one
@@ -356,6 +357,33 @@ func TestTerminalReaderGone(t *testing.T) {
 	})
 }
 
+// The end of the caller's terminal is that of the call, and of what ignores its SIGHUP.
+// One that comes from somebody else is the job's alone.
+func TestTerminalHungUp(t *testing.T) {
+	in(t, all, func(t *testing.T, w *ward) {
+		for _, option := range []string{"-t", "-P"} {
+			if option == "-P" && w.isolation != verify.IsolationService {
+				continue
+			}
+			s, up := newSeat(t), filepath.Join(t.TempDir(), "up")
+			p := s.begin(w.cmd("run", "-u", "hung-up", option, "--grace", "300ms", "--", "sh", "-c", `trap "" HUP TERM; touch `+up+`; exec sleep 1113`))
+			exists(t, up)
+			alive(t, "sleep", "1113")
+			p.signal(syscall.SIGHUP)
+			select {
+			case <-p.ended:
+				t.Fatalf("SIGHUP ended it: %s", s.shown())
+			case <-time.After(700 * time.Millisecond):
+			}
+			s.slave.Close()
+			s.master.Close()
+			p.wants(137)
+			gone(t, 0, "sleep", "1113")
+			w.report("status", "hung-up").has("reason=cancelled", "confirmed=true", "stop.by=signal")
+		}
+	})
+}
+
 // A job's terminal is its user's.
 func TestTerminalOfAnother(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -384,5 +412,6 @@ func TestTerminalDetachKeys(t *testing.T) {
 		s.raw()
 		s.types("\x10q")
 		p.wants(143)
+		s.shows(" was stopped: its terminal was left\r\n")
 	})
 }

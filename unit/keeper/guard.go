@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
@@ -28,19 +29,26 @@ type Guard struct {
 	pipe, maker *os.File
 	// released is true from the first of them on, early when it had ended before.
 	released, early bool
-	// mem is the guard's memory, which is also ours, and area what stands in it.
-	mem  []byte
-	area *guardArea
+	// mem is the guard's memory, which is also ours, and area what stands in it;
+	// nil once it was reaped. files is for who writes or clears a name there.
+	mem   []byte
+	area  *guardArea
+	files sync.Mutex
 }
 
 // GuardSelf starts a guard that ends with this process, or at Close.
-func GuardSelf() (*Guard, error) {
+func GuardSelf() (*Guard, error) { return GuardConnection(-1) }
+
+// GuardConnection is GuardSelf for a guard that keeps a descriptor open until it
+// ends: a connection to a manager, which carries out what was asked for there only
+// while it stands, and gives the guard its scope then. A negative one is none.
+func GuardConnection(fd int) (*Guard, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the guard's pipe: %w", err)
 	}
 	defer r.Close()
-	g, err := cloneGuard(int(r.Fd()), -1, true)
+	g, err := cloneGuard(int(r.Fd()), -1, fd, true)
 	if err != nil {
 		w.Close()
 		return nil, err
@@ -64,7 +72,7 @@ func GuardProcess(pid int) (*Guard, error) {
 		return nil, fmt.Errorf("cannot make the guard's pipe: %w", err)
 	}
 	defer r.Close()
-	g, err := cloneGuard(fd, int(r.Fd()), false)
+	g, err := cloneGuard(fd, int(r.Fd()), -1, false)
 	if err != nil {
 		w.Close()
 		return nil, err
@@ -119,6 +127,40 @@ func (g *Guard) Expect(scope string) {
 	}
 }
 
+// Removes has a guard of GuardSelf remove files when this process ends, until forget is
+// called. What cannot be noted, a very long name or one of very many, is left to who
+// settles the job.
+func (g *Guard) Removes(files ...string) (forget func()) {
+	g.files.Lock()
+	defer g.files.Unlock()
+	var noted []*uint32
+	for i := range len(guardArea{}.files) {
+		if len(files) == 0 || g.area == nil {
+			break
+		}
+		f := &g.area.files[i]
+		if len(files[0]) >= len(f.name) {
+			files = files[1:]
+			continue
+		}
+		if atomic.LoadUint32(&f.noted) == 0 {
+			f.name[copy(f.name[:], files[0])] = 0
+			atomic.StoreUint32(&f.noted, 1)
+			files, noted = files[1:], append(noted, &f.noted)
+		}
+	}
+	return func() {
+		g.files.Lock()
+		defer g.files.Unlock()
+		if g.area == nil {
+			return
+		}
+		for _, n := range noted {
+			atomic.StoreUint32(n, 0)
+		}
+	}
+}
+
 // Sent tells the guard that the manager was asked. Until then who asks may have
 // been killed on the way, and then nobody ever does.
 func (g *Guard) Sent() {
@@ -148,7 +190,9 @@ func (g *Guard) Close() error {
 func (g *Guard) Release() {
 	if g.pipe != nil {
 		g.leave()
-		atomic.StoreUint32(&g.area.expects, 0)
+		if g.area != nil {
+			atomic.StoreUint32(&g.area.expects, 0)
+		}
 		g.pipe.Close()
 	}
 }
@@ -194,6 +238,9 @@ func (g *Guard) reap() error {
 		switch _, err := unix.Wait4(g.PID, nil, 0, nil); err {
 		case unix.EINTR:
 		case nil:
+			g.files.Lock()
+			defer g.files.Unlock()
+			g.area = nil
 			return unix.Munmap(g.mem) // nobody runs in it any more
 		default:
 			return err
@@ -209,13 +256,13 @@ func (g *Guard) reap() error {
 // must not look for its goroutine, grow a stack or allocate, and no signal
 // handler of Go's runtime may run in it: the signals are blocked beforehand,
 // and the child never leaves guard.
-func cloneGuard(fd, maker int, keeps bool) (*Guard, error) {
+func cloneGuard(fd, maker, holds int, keeps bool) (*Guard, error) {
 	mem, err := unix.Mmap(-1, 0, int(unsafe.Sizeof(guardArea{})), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, fmt.Errorf("cannot get memory for the guard: %w", err)
 	}
 	area := (*guardArea)(unsafe.Pointer(&mem[0]))
-	area.fd, area.maker, area.keeps = uintptr(fd), maker, keeps
+	area.fd, area.maker, area.holds, area.keeps = uintptr(fd), maker, holds, keeps
 	top := (uintptr(unsafe.Pointer(&area.stack)) + unsafe.Sizeof(area.stack)) &^ 15
 	entry := guard
 	runtime.LockOSThread()

@@ -38,6 +38,9 @@ type guardArea struct {
 	fd uintptr
 	// maker is a pipe that hangs up when the guard's maker ends; -1 is none.
 	maker int
+	// holds is a descriptor that the guard keeps open until it ends, or lets a
+	// cgroup tell when; -1 is none.
+	holds int
 	// keeps is true for a guard that reads, when fd tells of something, what
 	// Keep has to say.
 	keeps bool
@@ -47,8 +50,16 @@ type guardArea struct {
 	// sent is 1 once the manager was asked for it.
 	sent  uint32
 	scope [128]byte
+	// files are to be removed.
+	files [16]guardFile
 	path  [maxPath]byte
 	stack [16 << 10]byte
+}
+
+// guardFile is the name of a file, which ends with a zero byte, once noted is 1.
+type guardFile struct {
+	noted uint32
+	name  [252]byte
 }
 
 //go:nosplit
@@ -57,24 +68,14 @@ func rawMask(set, old *sigset) {
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(old)), sigsetSize, 0, 0)
 }
 
-// guard is the child. It holds no descriptor but fd and maker, has a session of its
-// own and obeys SIGTERM, so that a stop of its scope ends it.
+// guard is the child. It holds no descriptor but those it was given, has a session of
+// its own and obeys SIGTERM, so that a stop of its scope ends it.
 //
 //go:nosplit
 //go:norace
 func guard(area *guardArea) {
 	fd, path := area.fd, &area.path
-	low, high := fd, fd
-	if area.maker >= 0 {
-		low, high = min(fd, uintptr(area.maker)), max(fd, uintptr(area.maker))
-	}
-	if low > 0 {
-		syscall.RawSyscall(unix.SYS_CLOSE_RANGE, 0, low-1, 0)
-	}
-	if low+1 < high {
-		syscall.RawSyscall(unix.SYS_CLOSE_RANGE, low+1, high-1, 0)
-	}
-	syscall.RawSyscall(unix.SYS_CLOSE_RANGE, high+1, uintptr(^uint32(0)), 0)
+	closeOthers([3]int{int(fd), area.maker, area.holds})
 	syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
 	name := [16]byte{'u', 'n', 'i', 't', 'w', 'a', 'r', 'd', '-', 'g', 'u', 'a', 'r', 'd'}
 	syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name)), 0)
@@ -85,9 +86,18 @@ func guard(area *guardArea) {
 	if area.maker < 0 || made(area) {
 		await(fd, unix.POLLIN, nil)
 	}
+	for i := range area.files {
+		if f := &area.files[i]; atomic.LoadUint32(&f.noted) != 0 {
+			at := unix.AT_FDCWD
+			syscall.RawSyscall(unix.SYS_UNLINKAT, uintptr(at), uintptr(unsafe.Pointer(&f.name)), 0)
+		}
+	}
 	if area.keeps {
 		n, _, errno := syscall.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(path)), maxPath-1)
 		if errno == 0 && n > 0 {
+			if area.holds >= 0 {
+				syscall.RawSyscall(unix.SYS_CLOSE, uintptr(area.holds), 0, 0)
+			}
 			awaitEmpty(path)
 		}
 	}
@@ -95,6 +105,31 @@ func guard(area *guardArea) {
 	for {
 		syscall.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
 	}
+}
+
+// closeOthers closes every descriptor that is not among those kept, of which negative
+// ones are none.
+//
+//go:nosplit
+//go:norace
+func closeOthers(kept [3]int) {
+	from := 0
+	for range kept {
+		next := -1
+		for _, fd := range kept {
+			if fd >= from && (next < 0 || fd < next) {
+				next = fd
+			}
+		}
+		if next < 0 {
+			break
+		}
+		if next > from {
+			syscall.RawSyscall(unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(next-1), 0)
+		}
+		from = next + 1
+	}
+	syscall.RawSyscall(unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(^uint32(0)), 0)
 }
 
 //go:nosplit

@@ -181,6 +181,51 @@ func TestGuardStaysUntilItIsWhereItIsExpected(t *testing.T) {
 	}
 }
 
+// What its maker wrote for the job's start goes with the maker, but for what that was
+// taken for; and the connection that the scope was asked for at stands until then.
+func TestGuardLeavesNothingOfItsMaker(t *testing.T) {
+	dir := t.TempDir()
+	handed, taken, long := dir+"/handed", dir+"/taken", dir+"/"+strings.Repeat("x", 250)
+	for _, file := range []string{handed, taken, long} {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(ends[0])
+	g, err := GuardConnection(ends[1])
+	unix.Close(ends[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Removes(taken, long)()
+	forget := g.Removes(long, handed)
+	g.Expect("unitward-guard-00000000000000000000000000000000.scope")
+	hungUp := func(within int) bool {
+		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(ends[0]), Events: unix.POLLIN}}, within)
+		return n > 0
+	}
+	g.pipe.Close() // as the kernel does for a maker that was killed
+	waitFor(t, func() bool { _, err := os.Lstat(handed); return err != nil })
+	if hungUp(0) {
+		t.Error("the connection is closed before the scope is there")
+	}
+	for _, file := range []string{taken, long} {
+		if _, err := os.Lstat(file); err != nil {
+			t.Error(err)
+		}
+	}
+	g.Release()
+	if err := g.reap(); err != nil || !hungUp(5000) {
+		t.Errorf("the connection stands after the guard's end: %v", err)
+	}
+	forget()
+	g.Removes(taken)()
+}
+
 // Its maker dies before it has asked for the scope: nobody ever will, and the guard
 // does not wait for it as long as for one that is under way.
 func TestGuardEndsWhereNobodyAskedForItsScope(t *testing.T) {

@@ -2,10 +2,8 @@ package launch
 
 import (
 	"os"
-	"time"
 
 	"github.com/unitward/unitward/unit/keeper"
-	"github.com/unitward/unitward/unit/store"
 )
 
 // Enter carries out what units and launchers execute of their own program
@@ -34,7 +32,7 @@ func Enter(args []string) (status int, entered bool, err error) {
 		return 0, true, nil
 	case RecordVerb:
 		keeper.ReadCaller() // the mask it is started with is the job's
-		if err := store.RecordExit(arg, os.Getenv, OwnerGone, ownUnit(), time.Now()); err != nil {
+		if err := record(arg); err != nil {
 			return 1, true, err
 		}
 		return 0, true, nil

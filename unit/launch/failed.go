@@ -47,6 +47,7 @@ func doubtful(version int) bool { return version != 0 && version < versionHandof
 // at once. The result of the start job alone does not: before systemd 256 a
 // very fast exit makes it "failed" too.
 func neverRan(s *unit.Spec, name, result string, r dbusclient.Reading) error {
+	result = untold(result, r)
 	if !r.Read || result == "" || result == "done" && !doubtful(r.ManagerVersion) {
 		return nil
 	}
@@ -93,6 +94,15 @@ func neverRan(s *unit.Spec, name, result string, r dbusclient.Reading) error {
 		}
 	}
 	return e
+}
+
+// untold is a start job's result, also where nobody was told of it and the unit itself
+// says that it failed; empty where it does not.
+func untold(result string, r dbusclient.Reading) string {
+	if result == "" && r.LoadState == "loaded" && (r.ActiveState == "inactive" || r.ActiveState == "failed") {
+		return "failed"
+	}
+	return result
 }
 
 // dependency says what a start job that ended as "dependency" lacked. A user
@@ -187,7 +197,12 @@ func causeOf(s *unit.Spec, code int) (cause, hint string) {
 	switch code {
 	case 200:
 		return "the working directory cannot be entered by the user it runs as", "name another with --working-directory"
-	case 216, 217:
+	case 217:
+		if slices.ContainsFunc(s.Properties, func(p string) bool { return strings.HasPrefix(p, "UserNamespacePath=") }) {
+			return "the user namespace cannot be entered, or the user it runs as is not there", "check UserNamespacePath= among -p"
+		}
+		fallthrough
+	case 216:
 		if user {
 			return "a user manager can run a job as its own user alone", "leave out --uid and --gid, or run it as root with --system"
 		}

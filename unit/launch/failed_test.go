@@ -44,6 +44,10 @@ func TestNeverRan(t *testing.T) {
 	unseen.LoadState = "not-found"
 	told := unseen
 	told.InvocationID = "0123456789abcdef0123456789abcdef"
+	in := func(state string, r dbusclient.Reading) dbusclient.Reading {
+		r.LoadState, r.ActiveState = "loaded", state
+		return r
+	}
 	for _, c := range []struct {
 		name, result string
 		s            *unit.Spec
@@ -53,6 +57,10 @@ func TestNeverRan(t *testing.T) {
 	}{
 		{"done", "done", spec("gone"), reading(257, 1, 203, false), 0, "", ""},
 		{"not known", "", spec("gone"), reading(257, 1, 203, false), 0, "", ""},
+		{"not told, and it goes on", "", spec("gone"), in("deactivating", nothing), 0, "", ""},
+		{"not told, and it is over", "", spec("gone"), in("failed", nothing), 125, "", `"exit-code"`},
+		{"not told, and it was not executed", "", spec("gone"), in("failed", reading(257, 1, 203, false)), 127, "EXEC", "nonexistent"},
+		{"not told, and it was", "", spec("gone"), in("failed", reading(257, 1, 203, true)), 0, "", ""},
 		{"not read", "failed", spec("gone"), dbusclient.Reading{}, 0, "", ""},
 		{"dependency", "dependency", spec("good"), reading(257, 0, 0, false), 125, "", "depends on"},
 		{"nothing executed", "failed", spec("good"), nothing, 125, "", `"failed"`},
@@ -80,6 +88,7 @@ func TestNeverRan(t *testing.T) {
 		{"252: 203 where a property can hide it", "failed", spec("good", property), reading(252, 1, 203, false), 126, "EXEC", "203"},
 		{"252: 217 without a user asked", "failed", spec("good"), reading(252, 1, 217, false), 0, "", ""},
 		{"252: 217 with a user asked", "failed", spec("good", uid), reading(252, 1, 217, false), 125, "USER", "217"},
+		{"256: the user namespace", "failed", spec("good", func(s *unit.Spec) { s.Properties = []string{"UserNamespacePath=/x"} }), reading(262, 1, 217, false), 125, "USER", "user namespace"},
 		{"252: 216 with a group asked", "failed", spec("good", gid), reading(252, 1, 216, false), 125, "GROUP", "216"},
 		{"252: a fast exit", "failed", spec("good"), reading(252, 1, 3, false), 0, "", ""},
 		{"252: a fast exit with properties", "failed", spec("good", property), reading(252, 1, 3, false), 0, "", ""},

@@ -167,6 +167,7 @@ func farService(c *dbusclient.Client, s *unit.Spec, rec *unit.Record) (dbusclien
 // a status of systemd's own is not told from the program's, and is taken for
 // that: it stands in the report.
 func neverRanFar(s *unit.Spec, name, result string, r dbusclient.Reading) error {
+	result = untold(result, r)
 	if !r.Read || result == "" || r.LoadState == "not-found" && r.InvocationID == "" {
 		return nil
 	}

@@ -348,8 +348,10 @@ func tookPart(recorded, known unit.Stop) bool {
 // removeLeft removes the files that the unit needed until its end, and those
 // that a launcher which was killed had handed over. Their names are of our own
 // record, in a directory that is ours alone.
-func (j *Job) removeLeft() {
-	for _, f := range j.rec.Left {
+func (j *Job) removeLeft() { removeFiles(j.rec.Left) }
+
+func removeFiles(files []string) {
+	for _, f := range files {
 		os.Remove(f)
 	}
 }

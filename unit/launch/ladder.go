@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
@@ -40,7 +41,7 @@ func (j *Job) climb(ctx context.Context, s *unit.Spec, io Stdio) error {
 			if i == 0 || managers {
 				return first
 			}
-			return &unit.IsolationError{Isolation: "any", Refused: j.rec.Refused, Hints: []string{"unitward doctor says what each needs"}}
+			return &unit.IsolationError{Isolation: strings.Join(s.Isolation, ","), Refused: j.rec.Refused, Hints: []string{"unitward doctor says what each needs"}}
 		}
 	}
 	return nil

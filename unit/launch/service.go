@@ -1,18 +1,21 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
+	"github.com/unitward/unitward/unit/store"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -43,14 +46,28 @@ type handed struct {
 	// over is true for a handover, which await is for once it is written.
 	over  bool
 	await *keeper.Await
+	// forget has the guard leave the files to us; nil where it does anyway.
+	forget func()
 }
 
 // all are the files, of either kind.
 func (h *handed) all() []string { return append(slices.Clone(h.files), h.kept...) }
 
+// guarded has the guard of a job that ends with this process remove the files where
+// that is killed before it has.
+func (h *handed) guarded(u *service) {
+	switch {
+	case u.common != nil:
+		h.forget = u.common.removes(h.files)
+	case u.guard != nil && u.j.rec.Lifetime == unit.LifetimeCall:
+		h.forget = u.guard.Removes(h.files...)
+	}
+}
+
 func (h *handed) remove() {
-	for _, f := range h.files {
-		os.Remove(f)
+	removeFiles(h.files)
+	if h.forget != nil {
+		h.forget()
 	}
 	if h.await != nil {
 		h.await.Close()
@@ -89,6 +106,21 @@ func direct(s *unit.Spec, recorder bool) bool {
 		}
 	}
 	return true
+}
+
+// outlives is true for a job that can go on where nobody may be to read its exit: that
+// is written down by its recorder.
+func outlives(s *unit.Spec) bool {
+	return s.Lifetime != unit.LifetimeCall || s.DetachAfter > 0 || s.Output == unit.OutputCapture || s.Leftovers == unit.LeftoversKeep
+}
+
+// lasting is true for a job that ends with its call and whose unit executes more than
+// what comes before its command, in the same environment. What that is in has to be
+// there until the unit's end.
+func lasting(s *unit.Spec) bool {
+	return !outlives(s) && slices.ContainsFunc(s.Properties, func(p string) bool {
+		return strings.HasPrefix(p, "ExecStartPost") || strings.HasPrefix(p, "ExecReload") || strings.HasPrefix(p, "ExecStop")
+	})
 }
 
 // IsVariable is systemd's own rule for names (environment.d(5)).
@@ -188,7 +220,8 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 	env := append(slices.DeleteFunc(slices.Clone(s.Env), callersUser(s)), unit.JobVariable+"="+rec.Name)
 	// For another user there is no other way.
 	keeps := s.Apart() || dbusclient.KeepsCommand(c.Version(), s.Path, s.Command)
-	if !rec.Tended && direct(s, rec.Recorder) && keeps {
+	last := lasting(s)
+	if !rec.Tended && direct(s, rec.Recorder && !last) && keeps {
 		svc.Path, svc.Argv, svc.Dir, svc.Umask, svc.Rlimits = s.Path, s.Command, s.Dir, &s.Umask, s.Rlimits[:]
 		svc.EnvironmentFile = base + ".env"
 		inherited, err := c.Environ(ctx)
@@ -196,7 +229,7 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 			return nil, err
 		}
 		svc.Unset = slices.DeleteFunc(unset(inherited, env), callersUser(s))
-		if rec.Recorder {
+		if rec.Recorder || last {
 			h.kept = []string{svc.EnvironmentFile} // the recorder is given it too
 		} else {
 			h.files = []string{svc.EnvironmentFile}
@@ -257,6 +290,21 @@ func heed(props []property.Property, h *keeper.Handover) {
 
 func refusal(what, why string) error {
 	return &unit.IsolationError{Isolation: verify.IsolationService, Refused: []unit.Refusal{{What: what, Why: why}}}
+}
+
+// record is a unit's last command, its recorder, which also removes what nobody needs
+// any more: where the call was killed, nobody else does.
+func record(jobDir string) error {
+	err := store.RecordExit(jobDir, os.Getenv, OwnerGone, ownUnit(), time.Now())
+	e, oerr := store.OpenEntry(jobDir)
+	if oerr != nil {
+		return cmp.Or(err, oerr)
+	}
+	defer e.Close()
+	if rec, rerr := e.Record(); rerr == nil {
+		removeFiles(rec.Left)
+	}
+	return err
 }
 
 // tends is true for a service whose main process is to tend the job's: it keeps

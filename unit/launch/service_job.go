@@ -25,9 +25,10 @@ type service struct {
 	// absent says that it is not there, rather than slow.
 	absent bool
 	// guard is the job's own, if it has one. shared is true for one that is
-	// bound to that of all jobs.
+	// bound to that of all jobs, which is common at its start.
 	guard  *keeper.Guard
 	shared bool
+	common *sharedGuard
 	watch  *cgroup.Watch
 	// command is the job's main process where the unit's only tends it; zero
 	// where the unit's is the job's.

@@ -21,7 +21,7 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 		return u.launchFar(ctx, s, io)
 	}
 	// Whatever can outlive this process ends where nobody may be to read its exit.
-	u.j.rec.Recorder = s.Lifetime != unit.LifetimeCall || s.DetachAfter > 0 || s.Output == unit.OutputCapture || s.Leftovers == unit.LeftoversKeep
+	u.j.rec.Recorder = outlives(s) || lasting(s) && !s.Apart() // who would change what the rest is executed as
 	if err := mayEnter(s, u.j.rec.Identity.Unit); err != nil {
 		return err
 	}
@@ -52,6 +52,10 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	if err := u.j.entry.Put(u.j.rec); err != nil {
 		return err
 	}
+	if err := u.guarded(ctx, s); err != nil {
+		return err
+	}
+	h.guarded(u)
 	defer h.remove()
 	if err := h.write(); err != nil {
 		return err
@@ -115,7 +119,7 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	if h.await != nil {
 		err := h.await.Executed(func() bool {
 			r := u.unit.Read(ctx, dbusclient.DepthVerdict)
-			return r.Read && (r.ExecMainCode != 0 || r.LoadState != "loaded")
+			return r.Read && (r.ExecMainCode != 0 || r.LoadState != "loaded" || r.ActiveState == "inactive" || r.ActiveState == "failed")
 		})
 		if err != nil {
 			u.abandon()
@@ -167,18 +171,28 @@ func (u *service) awaitExec(ctx context.Context) (executed bool, err error) {
 	}
 }
 
+// guarded sees to a guard for a job of lifetime call that has none: that of all jobs,
+// or one of its own.
+func (u *service) guarded(ctx context.Context, s *unit.Spec) error {
+	if u.guard != nil || s.Lifetime != unit.LifetimeCall {
+		return nil
+	}
+	if u.common = u.j.l.sharedGuard(ctx, u.client, s.Manager); u.common != nil {
+		return nil
+	}
+	return u.guardSelf()
+}
+
 // request asks for the service, bound to a guard where its lifetime wants one.
 func (u *service) request(ctx context.Context, s *unit.Spec, svc *dbusclient.Service) (*dbusclient.Unit, error) {
-	if u.guard == nil && s.Lifetime == unit.LifetimeCall {
-		if g := u.j.l.sharedGuard(ctx, u.client, s.Manager); g != nil {
-			u.shared, svc.Scope = true, g.scopeName()
-			started, err := u.client.StartService(ctx, *svc)
-			var unknown *unit.UnknownOutcomeError
-			if err == nil || errors.As(err, &unknown) || !g.ended(svc.Scope) {
-				return started, err
-			}
-			u.shared, svc.Scope = false, ""
+	if g := u.common; g != nil {
+		u.shared, svc.Scope = true, g.scopeName()
+		started, err := u.client.StartService(ctx, *svc)
+		var unknown *unit.UnknownOutcomeError
+		if err == nil || errors.As(err, &unknown) || !g.ended(svc.Scope) {
+			return started, err
 		}
+		u.common, u.shared, svc.Scope = nil, false, ""
 		if err := u.guardSelf(); err != nil {
 			return nil, err
 		}
@@ -210,7 +224,7 @@ func (u *service) watchLifetime(s *unit.Spec) (err error) {
 }
 
 func (u *service) guardSelf() (err error) {
-	if u.guard, err = keeper.GuardSelf(); err == nil {
+	if u.guard, err = guardOf(u.client); err == nil {
 		u.j.l.own(u.guard.PID)
 	}
 	return err

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
@@ -66,7 +68,7 @@ func (l *Launcher) sharedGuard(ctx context.Context, c *dbusclient.Client, m unit
 
 // start makes the guard and its scope, for who holds the lock.
 func (g *sharedGuard) start(ctx context.Context, l *Launcher, c *dbusclient.Client, m unit.Manager) (err error) {
-	if g.guard, err = keeper.GuardSelf(); err != nil {
+	if g.guard, err = guardOf(c); err != nil {
 		return err
 	}
 	l.own(g.guard.PID)
@@ -109,6 +111,29 @@ func (g *sharedGuard) drop(l *Launcher) {
 		collect(g.client, g.scope, g.guard.Early())
 	}
 	g.guard = nil
+}
+
+// guardOf is a guard of this process that keeps the connection to a manager up, where
+// there is one.
+func guardOf(c *dbusclient.Client) (*keeper.Guard, error) {
+	if c == nil {
+		return keeper.GuardSelf()
+	}
+	fd := c.Descriptor()
+	if fd >= 0 {
+		defer unix.Close(fd)
+	}
+	return keeper.GuardConnection(fd)
+}
+
+// removes is keeper.Guard.Removes.
+func (g *sharedGuard) removes(files []string) (forget func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.guard == nil {
+		return func() {}
+	}
+	return g.guard.Removes(files...)
 }
 
 func (g *sharedGuard) scopeName() string {

@@ -134,17 +134,19 @@ func unlock(master int) (slave int, err error) {
 }
 
 // Is reports whether a file is a terminal. A nil file is none.
-func Is(f *os.File) bool {
-	if f == nil {
-		return false
-	}
-	is := false
-	_ = control(f, func(fd int) error { // what is closed is none
+func Is(f *os.File) bool { return f != nil && asked(f) == nil }
+
+// HungUp reports whether a file is a terminal that was hung up. A nil file is none.
+func HungUp(f *os.File) bool {
+	return f != nil && errors.Is(asked(f), unix.EIO) // of a hung up one nothing can be had (tty_io.c, hung_up_tty_ioctl())
+}
+
+// asked is the error of asking a terminal for its mode.
+func asked(f *os.File) error {
+	return control(f, func(fd int) error {
 		_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
-		is = err == nil
 		return err
 	})
-	return is
 }
 
 // SizeOf is the size of the first of the files that is a terminal and knows it.
