@@ -41,6 +41,9 @@ type Service struct {
 	// Stdin, Stdout and Stderr are passed to the job; nil is /dev/null for
 	// Stdin, and Output for the others.
 	Stdin, Stdout, Stderr *os.File
+	// StdoutFile and StderrFile are absolute paths of what to open in the place of
+	// Stdout and Stderr; empty is those.
+	StdoutFile, StderrFile string
 	// Output is null or journal, where Stdout and Stderr are nil.
 	Output unit.Output
 	// Grace is the time between TERM and KILL; below a microsecond it is a
@@ -240,17 +243,28 @@ func (s *Service) stdio(add func(string, any)) {
 	}
 	// Output alone would take errors along (systemd.exec(5), StandardError=
 	// inherits), so both are always said.
-	if s.Stdout != nil {
-		add("StandardOutputFileDescriptor", dbus.UnixFD(s.Stdout.Fd()))
-	} else {
-		add("StandardOutput", string(s.Output))
+	one := func(name, path string, f *os.File) {
+		switch {
+		case path != "":
+			add(name+"File", path)
+		case f != nil:
+			add(name+"FileDescriptor", dbus.UnixFD(f.Fd()))
+		default:
+			add(name, string(s.Output))
+		}
 	}
-	if s.Stderr != nil {
-		add("StandardErrorFileDescriptor", dbus.UnixFD(s.Stderr.Fd()))
-	} else {
-		add("StandardError", string(s.Output))
-	}
+	one("StandardOutput", s.StdoutFile, s.Stdout)
+	one("StandardError", s.StderrFile, s.Stderr)
 }
+
+// versionForksToClose is the first systemd that forks itself to close a descriptor
+// which a service was given (asynchronous_close()): two for its output cost it a third
+// of all that it does for a short service.
+const versionForksToClose = 254
+
+// ForksToClose reports whether a systemd of that version takes a path with less work
+// than a descriptor. An unknown version, 0, is taken for one that does not.
+func ForksToClose(version int) bool { return version >= versionForksToClose }
 
 func usec(d time.Duration) uint64 {
 	return uint64(max(d.Microseconds(), 1))

@@ -3,8 +3,6 @@ package cgroup
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -151,10 +149,8 @@ func readAt(dir int, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	f := os.NewFile(uintptr(fd), name)
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile))
-	return string(b), err
+	defer unix.Close(fd)
+	return readOn(fd)
 }
 
 // Kill sends SIGKILL to every member, whatever its user, by cgroup.kill

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,8 +36,76 @@ func foreign(fd, uid int) (why string, err error) {
 	return notDomain(kind, nil), nil
 }
 
-// open opens the cgroup that holds the units, and makes it where it is ours.
+// holder is the cgroup that holds the units, left open from the second unit on: to
+// find and to judge it takes as long as to make a cgroup in it.
+type holder struct {
+	mu   sync.Mutex
+	used bool
+	dir  *os.File
+	// units are how many of this process's are in it.
+	units int
+}
+
+// Close lets go of what is open for further units. Those that are there, and any
+// that are made later, are as good as before.
+func (p *Parent) Close() {
+	if h := p.holder; h != nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.dir.Close() // of a nil file too
+		h.dir, h.used = nil, false
+	}
+}
+
+// count counts the unit among this process's, or no more, once; it may be in a
+// place that counts none.
+func (u *Unit) count(in bool) {
+	h := u.parent.holder
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case in && !u.counted:
+		h.units++
+	case !in && u.counted:
+		h.units--
+	}
+	u.counted = in
+}
+
+// units are how many of this process's there are.
+func (p *Parent) units() int {
+	if p.holder == nil {
+		return 0
+	}
+	p.holder.mu.Lock()
+	defer p.holder.mu.Unlock()
+	return p.holder.units
+}
+
+// open opens the cgroup that holds the units, and makes it where it is ours. It
+// can have been removed since: Close has the next open look anew.
 func (p *Parent) open() (fd int, err error) {
+	h := p.holder
+	if h == nil {
+		return p.find()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.dir == nil {
+		fd, err := p.find()
+		if err != nil || !h.used {
+			h.used = true
+			return fd, err
+		}
+		h.dir = os.NewFile(uintptr(fd), p.Path)
+	}
+	return unix.FcntlInt(h.dir.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+}
+
+func (p *Parent) find() (fd int, err error) {
 	base, _, err := p.h.beneath(p.base)
 	if err != nil || !p.shared {
 		return base, err
@@ -106,8 +175,8 @@ const fewUnits = 8
 // killed keepers left goes, and then it itself where it is ours and holds none.
 func (p *Parent) swept(holder int) {
 	beside, err := subdirectories(holder)
-	if err == nil && beside > fewUnits {
-		return
+	if err == nil && (beside > fewUnits || beside > 0 && beside <= p.units()) {
+		return // to another one, or to a later one of this process: there is nothing else
 	}
 	if beside > 0 {
 		sweep(holder)

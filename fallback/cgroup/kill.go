@@ -117,6 +117,7 @@ func (u *Unit) Remove(ctx context.Context) error {
 		}
 		switch {
 		case err == nil:
+			u.count(false)
 			u.parent.swept(int(u.holder.Fd()))
 			return nil
 		case errors.Is(err, unix.EBUSY), errors.Is(err, unix.ENOTEMPTY):
@@ -141,10 +142,14 @@ func (u *Unit) rmdir() error {
 	if gone, err := u.gone(); gone || err != nil {
 		return err
 	}
-	if err := (&tree{}).remove(int(u.dir.Fd()), 0); err != nil {
-		return err
-	}
+	// Most jobs make no cgroups: the kernel refuses where there are some.
 	err := unix.Unlinkat(int(u.holder.Fd()), u.name, unix.AT_REMOVEDIR)
+	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOTEMPTY) {
+		if err := (&tree{}).remove(int(u.dir.Fd()), 0); err != nil {
+			return err
+		}
+		err = unix.Unlinkat(int(u.holder.Fd()), u.name, unix.AT_REMOVEDIR)
+	}
 	if err != nil {
 		if gone, _ := u.gone(); gone {
 			return nil

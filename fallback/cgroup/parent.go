@@ -35,7 +35,7 @@ const (
 	PlaceTop Place = "top"
 )
 
-// Parent is a cgroup below which units can be made.
+// Parent is a cgroup below which units can be made. Close one in which several are.
 type Parent struct {
 	// Path is the cgroup that holds the units. It need not exist yet.
 	Path string
@@ -51,6 +51,8 @@ type Parent struct {
 	shared bool
 	// mine is true when base's controllers may be changed.
 	mine bool
+	// holder is nil for who holds units one at a time.
+	holder *holder
 }
 
 // FindParent is FindHierarchy and the hierarchy's FindParent. Every error is
@@ -120,7 +122,7 @@ func (s *search) run(named string) (*Parent, error) {
 		}
 		if c.why == "" {
 			p := c.Parent
-			p.h, p.Refused = s.h, refused
+			p.h, p.Refused, p.holder = s.h, refused, &holder{}
 			return &p, nil
 		}
 		refused = append(refused, unit.Refusal{What: c.what, Why: c.why})

@@ -56,6 +56,7 @@ func place(t *testing.T) *Parent {
 	}
 	descriptors := countDescriptors(t)
 	t.Cleanup(func() {
+		p.Close()
 		if now := countDescriptors(t); now != descriptors {
 			t.Errorf("%d descriptors are open, and %d were", now, descriptors)
 		}

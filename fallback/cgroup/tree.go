@@ -165,10 +165,15 @@ func rewind(fd int) (string, error) {
 	if _, err := unix.Seek(fd, 0, io.SeekStart); err != nil {
 		return "", err
 	}
+	return readOn(fd)
+}
+
+// readOn reads an open file to its end.
+func readOn(fd int) (string, error) {
 	var s strings.Builder
-	buf := make([]byte, 4096)
+	var buf [4096]byte
 	for s.Len() < maxFile {
-		n, err := unix.Read(fd, buf)
+		n, err := unix.Read(fd, buf[:])
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}

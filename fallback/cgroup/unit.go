@@ -32,7 +32,8 @@ type Unit struct {
 	kill    *os.File // nil before Linux 5.14
 	freezer *os.File // nil before Linux 5.2
 
-	mu sync.Mutex // for the offset of procs and events
+	mu      sync.Mutex // for the offset of procs and events
+	counted bool       // under the holder's lock
 }
 
 // ExistsError says that a unit's cgroup cannot be made since there is one of
@@ -68,8 +69,10 @@ func (p *Parent) Create(name string) (*Unit, error) {
 	for try := 1; ; try++ {
 		u, err := p.create(name)
 		if err == nil {
+			u.count(true)
 			return u, nil
 		}
+		p.Close()
 		p.tidy()
 		// Another call can remove the place when its last unit goes, and so
 		// can systemd what it finds empty.
@@ -183,6 +186,7 @@ func (u *Unit) file(name string, flags int) (*os.File, error) {
 
 // Close closes the unit's files and changes nothing else.
 func (u *Unit) Close() {
+	u.count(false)
 	for _, f := range []*os.File{u.holder, u.dir, u.procs, u.events, u.kill, u.freezer} {
 		f.Close() // of a nil file too
 	}

@@ -19,13 +19,14 @@ import (
 // memory of this process as can be: the copy of its page tables, and of every
 // page that either writes to later, would cost more than all the rest, and a
 // reaper would keep what its keeper has changed or, once that is gone, all of
-// it. So the heap is not passed on. buf is for readMaps.
-func forkReaper(o *orders, buf []byte) (pid int, err error) {
+// it. So the heap is not passed on: not by this fork and by no later one, as none
+// of this program's needs it (what is executed at once shares all until then).
+// maps are those of readMaps, now or at an earlier fork.
+func forkReaper(o *orders, maps []byte) (pid int, err error) {
 	// The child is a copy of this thread alone: no signal handler may run in
 	// it. So the signals are blocked before the fork.
 	entry := reap
 	blocked, old := allSignals, sigset(0)
-	maps := readMaps(buf)
 	gaps, variables := heapGaps(maps, o.all)
 	gaps = gaps[:min(len(gaps), len(o.gaps))]
 	if hasLoader(maps) {
@@ -36,11 +37,12 @@ func forkReaper(o *orders, buf []byte) (pid int, err error) {
 	defer runtime.UnlockOSThread()
 	syscall.ForkLock.Lock()
 	defer syscall.ForkLock.Unlock()
-	advise(gaps, unix.MADV_DONTFORK)
+	advise(gaps, unix.MADV_DONTFORK) // again, for what was mapped since
+	// To another fork at the same time these orders were a part of a gap.
+	advise([]pages{o.all}, unix.MADV_DOFORK)
 	rawMask(&blocked, &old)
 	n := cloneOnto(uintptr(unix.SIGCHLD), o.stack.to, **(**uintptr)(unsafe.Pointer(&entry)), uintptr(unsafe.Pointer(o)))
 	rawMask(&old, nil)
-	advise(gaps, unix.MADV_DOFORK)
 	if n < 0 {
 		return 0, fmt.Errorf("cannot fork the reaper: %w", syscall.Errno(-n))
 	}

@@ -41,15 +41,23 @@ func readMaps(buf []byte) []byte {
 // and all else that is private and of no file: what is between the program's
 // file, its variables, the kernel's own mappings, the stack of the first
 // thread, which has the command line, and the range keep. They also cover what
-// is mapped there later. The variables without a value come apart,
-// unless keep is among them.
+// is mapped there later: maps may be of a moment before, as may be the range keep
+// or not in it. The variables without a value come apart, unless keep is among them.
 func heapGaps(maps []byte, keep pages) (gaps []pages, variables pages) {
 	last, fileEnd, end := uintptr(lowest), uintptr(0), uintptr(0)
-	kept := func(p pages) {
+	add := func(p pages) {
 		if last < p.from {
 			gaps = append(gaps, pages{last, p.from})
 		}
 		last = max(last, p.to)
+	}
+	placed := keep == pages{}
+	kept := func(p pages) { // in the order of addresses
+		if !placed && keep.from < p.from {
+			add(keep)
+			placed = true
+		}
+		add(p)
 	}
 	for line := range bytes.Lines(maps) {
 		m, ok := parseMap(line)
@@ -67,8 +75,6 @@ func heapGaps(maps []byte, keep pages) (gaps []pages, variables pages) {
 			}
 		case !m.heap:
 			kept(m.pages)
-		case m.from <= keep.from && keep.from < m.to:
-			kept(keep) // neighbours of one kind are one line
 		}
 	}
 	kept(pages{end, end})

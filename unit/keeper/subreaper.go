@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -27,7 +28,9 @@ type Subreaper struct {
 	mu    sync.Mutex
 	own   map[int]struct{}
 	mains map[int]*Reaper
-	maps  []byte // for readMaps
+	// maps is what is mapped of a file or the kernel, which stays where it is; empty
+	// before the first fork.
+	maps []byte
 }
 
 // NewSubreaper makes this process one (PR_SET_CHILD_SUBREAPER, Linux 3.4).
@@ -39,7 +42,7 @@ func NewSubreaper() (*Subreaper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read this process's session: %w", err)
 	}
-	return &Subreaper{session: session, own: map[int]struct{}{}, mains: map[int]*Reaper{}, maps: make([]byte, maxMaps)}, nil
+	return &Subreaper{session: session, own: map[int]struct{}{}, mains: map[int]*Reaper{}}, nil
 }
 
 // Own names a child of this process that has a session of its own and is of
@@ -157,6 +160,9 @@ func (s *Subreaper) fork(c *Command, o *orders, null int) (control, gate, pid in
 	// it is known.
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.maps) == 0 {
+		s.maps = bytes.Clone(readMaps(make([]byte, maxMaps)))
+	}
 	pid, err = forkReaper(o, s.maps)
 	c.keepAlive()
 	if err != nil {

@@ -66,6 +66,23 @@ func (l *Launcher) begin(at seat) *connection {
 	return c
 }
 
+// HeardAt is when a manager that this launcher is connected to was last heard of;
+// zero for none.
+func (l *Launcher) HeardAt() (last time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.conns {
+		select {
+		case <-c.done:
+			if c.err == nil && c.client.HeardAt().After(last) {
+				last = c.client.HeardAt()
+			}
+		default:
+		}
+	}
+	return last
+}
+
 // absent reports whether an error of connecting says that no manager is there.
 func absent(err error) bool {
 	var none *unit.NoManagerError

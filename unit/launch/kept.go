@@ -119,6 +119,11 @@ func (k *kept) part() {
 	if k.reaper == nil || k.quiet() || k.reaper.Lost() {
 		return
 	}
+	select {
+	case <-k.reaper.Childless():
+		return
+	default:
+	}
 	below, err := keeper.Descendants(k.reaper.PID())
 	if err != nil || slices.ContainsFunc(below, func(p keeper.Process) bool { return !Ended(unit.Process(p)) }) {
 		return // what is kept, or has left the unit, is for the reaper alone

@@ -91,6 +91,7 @@ func (l *Launcher) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.end()
+	l.leaveParent()
 	for _, c := range l.conns {
 		select {
 		case <-c.done:
@@ -148,8 +149,17 @@ func (l *Launcher) findParent(h *cgroup.Hierarchy, named string) (*cgroup.Parent
 	if err != nil {
 		return nil, err
 	}
+	l.leaveParent()
 	l.parent, l.parentAt = p, time.Now()
 	return p, nil
+}
+
+// leaveParent lets go of a place for cgroups, for who holds the lock.
+func (l *Launcher) leaveParent() {
+	if l.parent != nil {
+		l.parent.Close()
+		l.parent = nil
+	}
 }
 
 // hostIdentity is where a record belongs.

@@ -22,6 +22,9 @@ import (
 // Stdio are the caller's own streams, for a job that inherits them.
 type Stdio struct {
 	In, Out, Err *os.File
+	// Pipes is true where Out and Err are pipes that this process has made, and
+	// which it keeps open until Start has returned.
+	Pipes bool
 	// Meanwhile is called once where a job begins to be started, for what the
 	// caller has to do anyway: for a service while the manager is at work. nil is
 	// nothing.
@@ -175,10 +178,33 @@ func (l *Launcher) service(ctx context.Context, c *dbusclient.Client, s *unit.Sp
 		svc.Grace = max(svc.Grace, minRecorderGrace)
 	}
 	h, err := l.hand(ctx, c, s, rec, jobDir, &svc)
+	if err == nil && io.Pipes && !h.over && svc.StopPost == nil && len(s.Properties) == 0 && !s.Apart() && dbusclient.ForksToClose(c.Version()) {
+		name(h, &svc)
+	}
 	if err == nil && h.over {
 		svc.Properties, err = reachable(s, svc.Properties, jobDir, filepath.Dir(h.files[0]), l.cfg.Self)
 	}
 	return svc, h, err
+}
+
+// name has the manager open the pipes that the job writes to: see
+// dbusclient.ForksToClose. Each has a name of its own, which is gone before the
+// number of its descriptor can be another's. What else of the unit would open them
+// later, by the user's properties or for a recorder, could not.
+func name(h *handed, svc *dbusclient.Service) {
+	base := strings.TrimSuffix(svc.EnvironmentFile, ".env")
+	svc.StdoutFile, svc.StderrFile = base+".out", base+".err"
+	h.files = append(h.files, svc.StdoutFile, svc.StderrFile)
+	write := h.write
+	h.write = func() error {
+		err := write()
+		for path, f := range map[string]*os.File{svc.StdoutFile: svc.Stdout, svc.StderrFile: svc.Stderr} {
+			if err == nil {
+				err = os.Symlink(fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()), path)
+			}
+		}
+		return err
+	}
 }
 
 // The hidden verbs by which a unit executes this program.

@@ -131,7 +131,9 @@ func (l *Launcher) start(ctx context.Context, s *unit.Spec, io Stdio, key *store
 	// While the manager is being connected to: the first encoding of a type
 	// takes longer than all later ones. The record is written once the unit's
 	// place is known, before the start.
-	err = entry.Fits(rec)
+	if managed(s.Isolation[0]) {
+		err = entry.Fits(rec)
+	}
 	if err == nil && key != nil {
 		err = key.Put(rec.Name)
 	}

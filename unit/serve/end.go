@@ -3,15 +3,17 @@ package serve
 import (
 	"context"
 	"sort"
+	"sync/atomic"
 	"time"
 
 	"github.com/unitward/unitward/unit"
 )
 
 const (
-	// proofTime is how long, after the longest grace and after each proof of the
-	// end of one of its jobs, the server stays for the next. In the worst case that
-	// takes proofEach for each of them: a manager ends them one after another.
+	// proofTime is how long, after the longest grace, after each proof of the end of
+	// one of its jobs and after whatever a manager says, the server stays for the next
+	// proof. In the worst case that takes proofEach for each of them: a manager ends
+	// them one after another, and can run a program for each before it tells of any.
 	proofTime = 5 * time.Second
 	proofEach = 100 * time.Millisecond
 	// farewellTime is how long it stays for a client that does not read.
@@ -30,11 +32,10 @@ func (s *Server) end(why string, written <-chan struct{}) Ended {
 	ours, left, grace := s.mine()
 	ctx, cancel := context.WithTimeout(context.Background(), grace+proofTime+time.Duration(len(ours))*proofEach)
 	defer cancel()
-	first := time.Now().Add(grace + proofTime)
-	stuck := time.AfterFunc(grace+proofTime, cancel)
-	defer stuck.Stop()
+	var proven atomic.Int64
+	go giveUp(ctx, cancel, grace, func() time.Time { return latest(time.Unix(0, proven.Load()), s.l.HeardAt()) })
 	e := Ended{Why: why, Left: left}
-	e.Stopped, e.Unconfirmed = s.stopAll(ctx, ours, nil, func() { stuck.Reset(max(proofTime, time.Until(first))) })
+	e.Stopped, e.Unconfirmed = s.stopAll(ctx, ours, nil, func() { proven.Store(time.Now().UnixNano()) })
 	e.Confirmed = len(e.Unconfirmed) == 0
 	s.conclude(e)
 	s.w.close()
@@ -43,6 +44,31 @@ func (s *Server) end(why string, written <-chan struct{}) Ended {
 	case <-time.After(farewellTime):
 	}
 	return e
+}
+
+// giveUp cancels ctx when nothing has moved for proofTime, but not before the grace
+// is over, too. moved is when something did last.
+func giveUp(ctx context.Context, cancel func(), grace time.Duration, moved func() time.Time) {
+	first := time.Now().Add(grace + proofTime)
+	for {
+		left := time.Until(latest(first, moved().Add(proofTime)))
+		if left <= 0 {
+			cancel()
+			return
+		}
+		select {
+		case <-time.After(left):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // awaitStarts waits, for some time at most, until all starts have come to

@@ -1,9 +1,34 @@
 package serve
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 )
+
+// As long as something moves the end goes on, and for as long as after the last
+// proof where nothing does.
+func TestEndGivesUpWhereNothingMoves(t *testing.T) {
+	const grace = 2 * time.Second
+	for _, moving := range []time.Duration{0, time.Second, grace + proofTime - time.Millisecond, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			go giveUp(ctx, cancel, grace, func() time.Time {
+				if time.Since(began) < moving {
+					return time.Now()
+				}
+				return began.Add(moving)
+			})
+			<-ctx.Done()
+			if took, want := time.Since(began), max(grace, moving)+proofTime; took != want {
+				t.Errorf("what moves for %v is given up after %v, not %v", moving, took, want)
+			}
+		})
+	}
+}
 
 // The end waits for all starts together no longer than for one.
 func TestEndDoesNotWaitForStarts(t *testing.T) {

@@ -121,7 +121,8 @@ func New(cfg Config) *Server {
 // the client asks for it or takes no more answers. Then jobs that were started
 // here with lifetime call are stopped, which takes at most the longest of their
 // graces and a few seconds more, or a tenth of one for each job as long as one after
-// the other is proven to have ended, and it returns what is left. A read that is
+// the other is proven to have ended or a manager is heard of, and it returns what is
+// left. A read that is
 // under way is not awaited: in is of no use to anybody afterwards.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) Ended {
 	s.w = newWriter(out)
