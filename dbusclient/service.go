@@ -1,6 +1,7 @@
 package dbusclient
 
 import (
+	"cmp"
 	"os"
 	"strings"
 	"time"
@@ -39,12 +40,12 @@ type Service struct {
 	// is the manager's.
 	Rlimits []unit.Rlimit
 	// Stdin, Stdout and Stderr are passed to the job; nil is /dev/null for
-	// Stdin, and Output for the others.
+	// Stdin, and Output for the others. Stderr can be Stdout: then it is passed once.
 	Stdin, Stdout, Stderr *os.File
 	// StdoutFile and StderrFile are absolute paths of what to open in the place of
 	// Stdout and Stderr; empty is those.
 	StdoutFile, StderrFile string
-	// Output is null or journal, where Stdout and Stderr are nil.
+	// Output is null or journal, where Stdout and Stderr are nil; empty is null.
 	Output unit.Output
 	// Grace is the time between TERM and KILL; below a microsecond it is a
 	// microsecond, since 0 means for ever (systemd.service(5)).
@@ -250,10 +251,14 @@ func (s *Service) stdio(add func(string, any)) {
 		case f != nil:
 			add(name+"FileDescriptor", dbus.UnixFD(f.Fd()))
 		default:
-			add(name, string(s.Output))
+			add(name, string(cmp.Or(s.Output, unit.OutputNull)))
 		}
 	}
 	one("StandardOutput", s.StdoutFile, s.Stdout)
+	if s.StderrFile == "" && s.Stderr != nil && s.Stderr == s.Stdout {
+		add("StandardError", "inherit")
+		return
+	}
 	one("StandardError", s.StderrFile, s.Stderr)
 }
 

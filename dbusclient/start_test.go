@@ -65,6 +65,11 @@ func TestServiceProperties(t *testing.T) {
 	}
 	defer null.Close()
 	fd := null.Fd()
+	again, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
 	for _, c := range []struct {
 		name    string
 		change  func(*Service)
@@ -91,11 +96,15 @@ func TestServiceProperties(t *testing.T) {
 		{name: "environment file", change: func(s *Service) { s.EnvironmentFile = "/run/e" }, adds: []string{"EnvironmentFiles a(sb) [{/run/e false}]"}},
 		{name: "unset", change: func(s *Service) { s.Unset = []string{"A", "B"} }, adds: []string{"UnsetEnvironment as [A B]"}},
 		{name: "limits", change: func(s *Service) { s.Rlimits = limits }, adds: limitLines},
-		{name: "streams", change: func(s *Service) { s.Stdin, s.Stdout, s.Stderr = null, null, null }, drops: []string{"StandardOutput", "StandardError"},
+		{name: "streams", change: func(s *Service) { s.Stdin, s.Stdout, s.Stderr = null, null, again }, drops: []string{"StandardOutput", "StandardError"},
 			adds: []string{
 				fmt.Sprintf("StandardInputFileDescriptor h %d", fd), fmt.Sprintf("StandardOutputFileDescriptor h %d", fd),
-				fmt.Sprintf("StandardErrorFileDescriptor h %d", fd),
+				fmt.Sprintf("StandardErrorFileDescriptor h %d", again.Fd()),
 			}},
+		{name: "one for both", change: func(s *Service) { s.Stdout, s.Stderr = null, null }, drops: []string{"StandardOutput", "StandardError"},
+			adds: []string{fmt.Sprintf("StandardOutputFileDescriptor h %d", fd), "StandardError s inherit"}},
+		{name: "names", change: func(s *Service) { s.Stdout, s.StdoutFile, s.Stderr, s.StderrFile = null, "/o", null, "/e" }, drops: []string{"StandardOutput", "StandardError"},
+			adds: []string{"StandardOutputFile s /o", "StandardErrorFile s /e"}},
 		{name: "one stream", change: func(s *Service) { s.Stderr = null }, drops: []string{"StandardError"},
 			adds: []string{fmt.Sprintf("StandardErrorFileDescriptor h %d", fd)}},
 		{name: "journal", change: func(s *Service) { s.Output = unit.OutputJournal }, drops: []string{"StandardOutput", "StandardError"},

@@ -142,7 +142,7 @@ func IsVariable(s string) bool {
 // go with it.
 func (l *Launcher) service(ctx context.Context, c *dbusclient.Client, s *unit.Spec, rec *unit.Record, jobDir string, io Stdio) (dbusclient.Service, *handed, error) {
 	svc := dbusclient.Service{
-		Unit: rec.Identity.Unit, Description: s.Description, Slice: slice(s), Output: ownOutput(s),
+		Unit: rec.Identity.Unit, Description: s.Description, Slice: slice(s),
 		Grace: s.Grace, Timeout: s.Timeout, KillSignal: s.KillSignal, Leftovers: s.Leftovers,
 		UID: s.UID, GID: s.GID, Nice: s.Nice, IgnoreFailure: s.IgnoreFailure, JobMode: s.JobMode,
 	}
@@ -160,12 +160,7 @@ func (l *Launcher) service(ctx context.Context, c *dbusclient.Client, s *unit.Sp
 	if s.Window == nil {
 		giveTerminal(s, io.In)
 	}
-	if s.Stdin == unit.InputInherit {
-		svc.Stdin = io.In // a terminal becomes the controlling one of who gets it as input (systemd 229)
-	}
-	if s.Output == unit.OutputInherit {
-		svc.Stdout, svc.Stderr = io.Out, io.Err
-	}
+	lend(s, io, &svc)
 	if rec.Recorder {
 		svc.StopPost = []string{l.cfg.Self, RecordVerb, jobDir}
 		if svc.Privileged = s.Apart(); s.Root() != "/" {
@@ -187,26 +182,6 @@ func (l *Launcher) service(ctx context.Context, c *dbusclient.Client, s *unit.Sp
 	return svc, h, err
 }
 
-// name has the manager open the pipes that the job writes to: see
-// dbusclient.ForksToClose. Each has a name of its own, which is gone before the
-// number of its descriptor can be another's. What else of the unit would open them
-// later, by the user's properties or for a recorder, could not.
-func name(h *handed, svc *dbusclient.Service) {
-	base := strings.TrimSuffix(svc.EnvironmentFile, ".env")
-	svc.StdoutFile, svc.StderrFile = base+".out", base+".err"
-	h.files = append(h.files, svc.StdoutFile, svc.StderrFile)
-	write := h.write
-	h.write = func() error {
-		err := write()
-		for path, f := range map[string]*os.File{svc.StdoutFile: svc.Stdout, svc.StderrFile: svc.Stderr} {
-			if err == nil {
-				err = os.Symlink(fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()), path)
-			}
-		}
-		return err
-	}
-}
-
 // The hidden verbs by which a unit executes this program.
 const (
 	// BecomeVerb takes a handover's file: see keeper.Become.
@@ -214,14 +189,6 @@ const (
 	// RecordVerb takes a job's directory: see store.RecordExit.
 	RecordVerb = "_record"
 )
-
-// ownOutput is where the unit's main process writes, where the job does not.
-func ownOutput(s *unit.Spec) unit.Output {
-	if s.Output == unit.OutputCapture {
-		return unit.OutputNull
-	}
-	return s.Output
-}
 
 // slice is where the unit goes.
 func slice(s *unit.Spec) string {
