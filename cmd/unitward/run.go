@@ -9,6 +9,7 @@ import (
 
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/launch"
+	"github.com/unitward/unitward/unit/terminal"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -72,6 +73,9 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, p *ptyOptions, args []strin
 	seek.Stop()
 	if b.tty != nil {
 		b.sig.untilSignal(b.tty.end)
+	}
+	if b.sig.leaving && terminal.Is(a.Out) {
+		fmt.Fprintln(a.Out) // as after attach
 	}
 	if b.sig.leaving && !a.quiet {
 		fmt.Fprintf(a.Err, "unitward: job %s was stopped: its terminal was left\n", b.job.Name())

@@ -1,21 +1,18 @@
 package launch
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
-	"github.com/unitward/unitward/unit/store"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -102,40 +99,7 @@ func direct(s *unit.Spec, recorder bool) bool {
 	if total > maxDirectCommand || !utf8.ValidString(s.Dir) || !utf8.ValidString(s.Path) {
 		return false
 	}
-	for _, kv := range s.Env {
-		name, value, _ := strings.Cut(kv, "=")
-		if !IsVariable(name) || !utf8.ValidString(value) {
-			return false
-		}
-	}
-	return true
-}
-
-// outlives is true for a job that can go on where nobody may be to read its exit: that
-// is written down by its recorder.
-func outlives(s *unit.Spec) bool {
-	return s.Lifetime != unit.LifetimeCall || s.DetachAfter > 0 || s.Output == unit.OutputCapture || s.Leftovers == unit.LeftoversKeep
-}
-
-// lasting is true for a job that ends with its call and whose unit executes more than
-// what comes before its command, in the same environment. What that is in has to be
-// there until the unit's end.
-func lasting(s *unit.Spec) bool {
-	return !outlives(s) && slices.ContainsFunc(s.Properties, func(p string) bool {
-		return strings.HasPrefix(p, "ExecStartPost") || strings.HasPrefix(p, "ExecReload") || strings.HasPrefix(p, "ExecStop")
-	})
-}
-
-// IsVariable is systemd's own rule for names (environment.d(5)).
-func IsVariable(s string) bool {
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-		if !letter && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return s != ""
+	return !slices.ContainsFunc(s.Env, func(kv string) bool { return !carries(kv) })
 }
 
 // service turns a spec into what the manager is asked for, and says which files
@@ -216,12 +180,9 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 	last := lasting(s)
 	if !rec.Tended && direct(s, rec.Recorder && !last) && keeps {
 		svc.Path, svc.Argv, svc.Dir, svc.Umask, svc.Rlimits = s.Path, s.Command, s.Dir, &s.Umask, s.Rlimits[:]
-		svc.EnvironmentFile = base + ".env"
-		inherited, err := c.Environ(ctx)
-		if err != nil {
+		if err := environment(ctx, c, base+environmentSuffix, env, s, svc); err != nil {
 			return nil, err
 		}
-		svc.Unset = slices.DeleteFunc(unset(inherited, env), callersUser(s))
 		if rec.Recorder || last {
 			h.kept = []string{svc.EnvironmentFile} // the recorder is given it too
 		} else {
@@ -250,8 +211,26 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 		handover.Window, handover.Leftovers, handover.Grace, handover.Timeout = s.Window, s.Leftovers, s.Grace, s.Timeout
 	}
 	h.files, h.over = []string{file, status}, true
+	var carried []string
+	if last {
+		for _, kv := range env {
+			if carries(kv) {
+				carried = append(carried, kv)
+			}
+		}
+		if err := environment(ctx, c, base+environmentSuffix, carried, s, svc); err != nil {
+			return nil, err
+		}
+		h.kept = []string{svc.EnvironmentFile}
+	}
 	h.write = func() (err error) {
-		if err = handover.Write(file); err == nil {
+		if last {
+			err = writeEnvironment(svc.EnvironmentFile, carried)
+		}
+		if err == nil {
+			err = handover.Write(file)
+		}
+		if err == nil {
 			h.await, err = keeper.Listen(status)
 		}
 		return err
@@ -285,21 +264,6 @@ func refusal(what, why string) error {
 	return &unit.IsolationError{Isolation: verify.IsolationService, Refused: []unit.Refusal{{What: what, Why: why}}}
 }
 
-// record is a unit's last command, its recorder, which also removes what nobody needs
-// any more: where the call was killed, nobody else does.
-func record(jobDir string) error {
-	err := store.RecordExit(jobDir, os.Getenv, OwnerGone, ownUnit(), time.Now())
-	e, oerr := store.OpenEntry(jobDir)
-	if oerr != nil {
-		return cmp.Or(err, oerr)
-	}
-	defer e.Close()
-	if rec, rerr := e.Record(); rerr == nil {
-		removeFiles(rec.Left)
-	}
-	return err
-}
-
 // tends is true for a service whose main process is to tend the job's: it keeps
 // the output, or holds the terminal, or keeps the unit running while anything of the job is left, for
 // a manager whose clock stops else (stopsClock), where no caller holds one.
@@ -313,61 +277,6 @@ func tends(s *unit.Spec, version int) bool {
 // state that has no timer.
 func stopsClock(policy unit.Leftovers, version int) bool {
 	return policy == unit.LeftoversWait && !dbusclient.HasExitType(version)
-}
-
-// added are the variables that systemd sets for a service by itself, and that are not
-// of its unit (systemd.exec(5), "Environment Variables in Spawned Processes").
-var added = [...]string{"HOME", "LOGNAME", "USER", "SHELL", "PATH", "LANG", "TERM", "XDG_RUNTIME_DIR", "MANAGERPID", "MANAGERPIDFDID"}
-
-// unset lists the variables that the manager would add and that are not the caller's.
-// What it says of the unit is the job's.
-func unset(inherited, env []string) []string {
-	have := make(map[string]bool, len(env)+1)
-	for _, kv := range env {
-		name, _, _ := strings.Cut(kv, "=")
-		have[name] = true
-	}
-	var out []string
-	take := func(name string) {
-		if !have[name] && IsVariable(name) && !unit.OfUnit(name) {
-			have[name] = true
-			out = append(out, name)
-		}
-	}
-	for _, kv := range inherited {
-		name, _, _ := strings.Cut(kv, "=")
-		take(name)
-	}
-	for _, name := range added {
-		take(name)
-	}
-	return out
-}
-
-// writeEnvironment writes a file for EnvironmentFile= (systemd.exec(5)).
-func writeEnvironment(file string, env []string) error {
-	size := 0
-	for _, kv := range env {
-		size += len(kv) + 8
-	}
-	var b strings.Builder
-	b.Grow(size)
-	for _, kv := range env {
-		name, value, _ := strings.Cut(kv, "=")
-		b.WriteString(name)
-		b.WriteString(`="`)
-		for i := 0; i < len(value); i++ {
-			if c := value[i]; c == '"' || c == '\\' || c == '`' || c == '$' {
-				b.WriteByte('\\')
-			}
-			b.WriteByte(value[i])
-		}
-		b.WriteString("\"\n")
-	}
-	if err := keeper.WritePrivate(file, []byte(b.String())); err != nil {
-		return fmt.Errorf("cannot write the job's environment: %w", err)
-	}
-	return nil
 }
 
 // maxDescription is the length of a generated description in bytes.

@@ -25,7 +25,7 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	if err := mayEnter(s, u.j.rec.Identity.Unit); err != nil {
 		return err
 	}
-	if err := u.watchLifetime(s); err != nil {
+	if err := u.watchOwner(s); err != nil {
 		return err
 	}
 	if u.client, err = u.j.l.client(ctx, here(s.Manager)); err != nil {
@@ -171,14 +171,16 @@ func (u *service) awaitExec(ctx context.Context) (executed bool, err error) {
 	}
 }
 
-// guarded sees to a guard for a job of lifetime call that has none: that of all jobs,
-// or one of its own.
+// guarded sees to the guard that ends a job of lifetime call with this process: that of
+// all jobs, or one of its own.
 func (u *service) guarded(ctx context.Context, s *unit.Spec) error {
-	if u.guard != nil || s.Lifetime != unit.LifetimeCall {
+	if s.Lifetime != unit.LifetimeCall {
 		return nil
 	}
-	if u.common = u.j.l.sharedGuard(ctx, u.client, s.Manager); u.common != nil {
-		return nil
+	if shares(s) {
+		if u.common = u.j.l.sharedGuard(ctx, u.client, s.Manager); u.common != nil {
+			return nil
+		}
 	}
 	return u.guardSelf()
 }
@@ -205,20 +207,14 @@ func (u *service) request(ctx context.Context, s *unit.Spec, svc *dbusclient.Ser
 	return u.client.StartService(ctx, *svc)
 }
 
-// watchLifetime starts the guard that ends the job with the call or the owner.
-// One that all jobs share needs the manager.
-func (u *service) watchLifetime(s *unit.Spec) (err error) {
-	switch s.Lifetime {
-	case unit.LifetimeCall:
-		if !shares(s) {
-			err = u.guardSelf()
-		}
-	case unit.LifetimeOwner:
-		if s.OwnerUnit != "" {
-			u.guard, err = u.guardUnit()
-		} else {
-			u.guard, err = keeper.GuardProcess(s.OwnerPID)
-		}
+// watchOwner starts the guard that ends the job with its owner.
+func (u *service) watchOwner(s *unit.Spec) (err error) {
+	switch {
+	case s.Lifetime != unit.LifetimeOwner:
+	case s.OwnerUnit != "":
+		u.guard, err = u.guardUnit()
+	default:
+		u.guard, err = keeper.GuardProcess(s.OwnerPID)
 	}
 	return err
 }

@@ -113,12 +113,8 @@ func (g *sharedGuard) drop(l *Launcher) {
 	g.guard = nil
 }
 
-// guardOf is a guard of this process that keeps the connection to a manager up, where
-// there is one.
+// guardOf is a guard of this process that keeps the connection to a manager up.
 func guardOf(c *dbusclient.Client) (*keeper.Guard, error) {
-	if c == nil {
-		return keeper.GuardSelf()
-	}
 	fd := c.Descriptor()
 	if fd >= 0 {
 		defer unix.Close(fd)
