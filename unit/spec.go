@@ -107,9 +107,9 @@ type Spec struct {
 	Dir string
 	// Env is the whole environment of the job, as KEY=VALUE.
 	Env []string
-	// Assigned are those of Env that were asked for and are not the caller's, as
-	// NAME or KEY=VALUE: in a job of another user they stand where that user's HOME,
-	// LOGNAME, USER and SHELL would.
+	// Assigned are the names of variables that were asked for, or asked not to be: in a
+	// job of another user they are in Env, or not, where that user's HOME, LOGNAME, USER
+	// and SHELL would stand.
 	Assigned []string
 	// Umask is the file mode creation mask.
 	Umask uint32

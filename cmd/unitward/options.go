@@ -277,9 +277,9 @@ func (o *jobOptions) environment(s *unit.Spec) error {
 		if !assigned {
 			kv = name + "=" + os.Getenv(name) // systemd-run too gives an empty one where there is none
 		}
-		set = append(set, kv)
+		set, s.Assigned = append(set, kv), append(s.Assigned, name)
 	}
-	s.Env, s.Assigned = unit.Environ(os.Environ(), set, o.cleanEnv), set
+	s.Env = unit.Environ(os.Environ(), set, o.cleanEnv)
 	o.search = s.Env
 	if o.cleanEnv {
 		o.search = unit.Environ(os.Environ(), set, false)

@@ -242,7 +242,7 @@ func TestOpenFile(t *testing.T) {
 				`exec 9>&-; for i in {3..16}; do [ $i = 9 ] || cat <&$i; done >$0; echo $LISTEN_FDS $LISTEN_FDNAMES $((LISTEN_PID - $$)) >>$0; exec 3<&-; readlink /proc/*/fd/* | grep -c "^${0%out}f0$" >>$0; exit 0`, out)
 			w.want(0, args...)
 			if c.args[0] == "start" {
-				w.want(0, "wait", name)
+				w.want(0, "wait", "--timeout", "15s", name)
 			}
 			b, _ := os.ReadFile(out)
 			want := "0\n1\n2\n3\n4\n5\n7\n8\n9\n10\n11\n12\n13\n14 n0:n1:n2:n3:n4:n5:n6:n7:n8:n9:n10:n11:n12:n13 0\n0\n"

@@ -131,7 +131,7 @@ func callersUser(s *unit.Spec) func(kv string) bool {
 	others := s.NamesUser()
 	return func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		return others && saysUser(name) && !slices.ContainsFunc(s.Assigned, func(a string) bool { return strings.HasPrefix(a, name+"=") })
+		return others && saysUser(name) && !slices.Contains(s.Assigned, name)
 	}
 }
 
@@ -145,11 +145,18 @@ func environAs(s *unit.Spec, who *user.User) []string {
 	if who == nil {
 		return s.Env
 	}
-	own := []string{"HOME=" + who.HomeDir, "LOGNAME=" + who.Username, "USER=" + who.Username}
+	said := []string{"HOME=" + who.HomeDir, "LOGNAME=" + who.Username, "USER=" + who.Username}
 	if shell := loginShell(who.Username); shell != "" {
-		own = append(own, "SHELL="+shell)
+		said = append(said, "SHELL="+shell)
 	}
-	return unit.Environ(s.Env, append(slices.DeleteFunc(own, func(kv string) bool { return !callersUser(s)(kv) }), s.Assigned...), false)
+	env := slices.Clone(s.Env)
+	for _, kv := range said {
+		name, _, _ := strings.Cut(kv, "=")
+		if !slices.Contains(s.Assigned, name) {
+			env = append(slices.DeleteFunc(env, func(has string) bool { return strings.HasPrefix(has, name+"=") }), kv)
+		}
+	}
+	return env
 }
 
 // loginShell is the shell of a user that lets somebody in; empty is none.

@@ -281,13 +281,12 @@ func (s *Server) environment(p *StartParams, spec *unit.Spec) *Error {
 		case launch.CheckVariable(name) != nil:
 			return wrong("env."+name, nil, launch.CheckVariable(name).Error())
 		case value == nil:
-			without = append(without, name)
+			without, spec.Assigned = append(without, name), append(spec.Assigned, name)
 		default:
-			set = append(set, name+"="+string(*value))
+			set, spec.Assigned = append(set, name+"="+string(*value)), append(spec.Assigned, name)
 		}
 	}
 	slices.Sort(set)
-	spec.Assigned = set
 	spec.Env = slices.DeleteFunc(unit.Environ(s.cfg.Environ, set, p.CleanEnv), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		return slices.Contains(without, name)
