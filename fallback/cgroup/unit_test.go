@@ -129,10 +129,11 @@ func TestUnitCreateWithoutDescriptors(t *testing.T) {
 // also when many come and go at once.
 func TestUnitSharedPlace(t *testing.T) {
 	in := place(t)
-	p := &Parent{Path: in.Path + "/" + ours, Place: in.Place, h: in.h, base: in.Path, shared: true}
+	p := &Parent{Path: in.Path + "/" + ours, Place: in.Place, h: in.h, base: in.Path, shared: true, holder: &holder{}}
 	if in.shared {
 		p = in
 	}
+	defer p.Close()
 	var wg sync.WaitGroup
 	for n := range 8 {
 		wg.Go(func() {

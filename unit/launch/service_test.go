@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/unit"
 )
 
@@ -251,5 +252,47 @@ func TestRecordedCommandIsBounded(t *testing.T) {
 	}
 	if recorded(nil) == nil {
 		t.Error("the command of a record would be null")
+	}
+}
+
+// What a manager opens by its name is the pipe, for as long as the start takes.
+func TestNamedPipes(t *testing.T) {
+	svc := dbusclient.Service{EnvironmentFile: filepath.Join(t.TempDir(), "nonce.env")}
+	var readers [2]*os.File
+	for i, end := range []**os.File{&svc.Stdout, &svc.Stderr} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		defer w.Close()
+		readers[i], *end = r, w
+	}
+	written := false
+	h := &handed{files: []string{svc.EnvironmentFile}, write: func() error { written = true; return nil }}
+	name(h, &svc)
+	if err := h.write(); err != nil || !written {
+		t.Fatalf("%v, and the environment was written: %v", err, written)
+	}
+	for i, path := range []string{svc.StdoutFile, svc.StderrFile} {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString(path); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		b := make([]byte, 4096)
+		if n, err := readers[i].Read(b); err != nil || string(b[:n]) != path {
+			t.Errorf("%q has come through the pipe of %s: %v", b[:n], path, err)
+		}
+	}
+	if files := h.all(); !slices.Equal(files, []string{svc.EnvironmentFile, svc.StdoutFile, svc.StderrFile}) {
+		t.Errorf("%q go with the start", files)
+	}
+	h.remove()
+	if left, _ := filepath.Glob(filepath.Dir(svc.StdoutFile) + "/*"); len(left) > 0 {
+		t.Errorf("%q are left", left)
 	}
 }

@@ -120,7 +120,7 @@ func (s *Server) mine() (ours, left []string, grace time.Duration) {
 	left = []string{}
 	for name, j := range s.jobs {
 		switch {
-		case !j.mine || j.over():
+		case !j.mine || j.over() || j.toldEnd():
 		case j.isDetached():
 			left = append(left, name)
 		default:

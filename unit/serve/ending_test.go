@@ -52,3 +52,13 @@ func TestStartMeetsTheEnd(t *testing.T) {
 		t.Errorf("%d are aborted", len(starts))
 	}
 }
+
+// What the client was told of as settled is no more among what the end has stopped.
+func TestEndMeetsWhatHasSettled(t *testing.T) {
+	s := New(Config{MaxRunning: 1})
+	told, lives := &job{mine: true, at: time.Now(), settled: make(chan struct{})}, &job{mine: true, settled: make(chan struct{})}
+	s.jobs["told"], s.jobs["lives"] = told, lives
+	if ours, left, _ := s.mine(); len(ours) != 1 || ours[0] != "lives" || len(left) != 0 {
+		t.Errorf("%q end with the server, %q stay", ours, left)
+	}
+}

@@ -90,6 +90,13 @@ func (j *job) over() bool {
 	}
 }
 
+// toldEnd is true once its end is told, right before it is over.
+func (j *job) toldEnd() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return !j.at.IsZero()
+}
+
 // report is the latest report, with what is known of the output.
 func (j *job) report() unit.Report {
 	j.mu.Lock()
