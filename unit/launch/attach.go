@@ -62,24 +62,24 @@ func (e *TerminalError) Hint() []string {
 // asleep is true where the holder of the terminal cannot answer, since it is one
 // of what is paused: a service's is in its unit.
 func (j *Job) asleep() bool {
-	return j.rec.Identity.Isolation == verify.IsolationService && j.frozen()
+	return j.rec().Identity.Isolation == verify.IsolationService && j.frozen()
 }
 
 // Attach comes to the terminal of a job that was started with Spec.Window. The
 // errors are *TerminalError, *unit.EndedError, *unit.IdentityError for a job of
 // another host, boot or user, and *store.DirError.
 func (j *Job) Attach(ctx context.Context, visit terminal.Visit) (*terminal.Remote, error) {
-	ended := &unit.EndedError{Op: "attach to", Name: j.rec.Name}
+	ended := &unit.EndedError{Op: "attach to", Name: j.rec().Name}
 	switch id := j.identity(); {
 	case id.State == verify.IdentityForeign:
-		return nil, &unit.IdentityError{Name: j.rec.Name, Detail: id.Detail}
-	case !j.rec.Attachable:
-		return nil, &TerminalError{j.rec.Name, "it has no terminal to come to", "unitward start --pty gives a job one"}
-	case j.rec.Sealed != nil, id.State != verify.IdentitySame:
+		return nil, &unit.IdentityError{Name: j.rec().Name, Detail: id.Detail}
+	case !j.rec().Attachable:
+		return nil, &TerminalError{j.rec().Name, "it has no terminal to come to", "unitward start --pty gives a job one"}
+	case j.rec().Sealed != nil, id.State != verify.IdentitySame:
 		return nil, ended
 	}
 	if j.asleep() {
-		return nil, &TerminalError{j.rec.Name, "it is paused, and who holds its terminal with it", "let it go on first: unitward resume " + verify.Typed(j.rec.Name)}
+		return nil, &TerminalError{j.rec().Name, "it is paused, and who holds its terminal with it", "let it go on first: unitward resume " + verify.Typed(j.rec().Name)}
 	}
 	dir, err := j.entry.OpenDir()
 	if err != nil {
@@ -92,14 +92,14 @@ func (j *Job) Attach(ctx context.Context, visit terminal.Visit) (*terminal.Remot
 	case err == nil:
 		return r, nil
 	case errors.As(err, &refused):
-		return nil, &TerminalError{j.rec.Name, refused.Why, ""}
+		return nil, &TerminalError{j.rec().Name, refused.Why, ""}
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, unix.EAGAIN):
-		return nil, &TerminalError{j.rec.Name, "who holds its terminal does not answer", "unitward status " + verify.Typed(j.rec.Name) + " says what it does"}
+		return nil, &TerminalError{j.rec().Name, "who holds its terminal does not answer", "unitward status " + verify.Typed(j.rec().Name) + " says what it does"}
 	case !errors.Is(err, terminal.ErrNoHolder):
-		return nil, &TerminalError{j.rec.Name, err.Error(), ""}
+		return nil, &TerminalError{j.rec().Name, err.Error(), ""}
 	}
 	if rep, err := j.Look(ctx); err == nil && rep.Exit.Known {
 		return nil, ended
 	}
-	return nil, &TerminalError{j.rec.Name, "who held its terminal has ended, and the job was hung up on", "unitward status " + verify.Typed(j.rec.Name) + " says what is left of it"}
+	return nil, &TerminalError{j.rec().Name, "who held its terminal has ended, and the job was hung up on", "unitward status " + verify.Typed(j.rec().Name) + " says what is left of it"}
 }

@@ -18,10 +18,10 @@ func (j *Job) OnFacts(tell func(unit.Report)) { j.tell = tell }
 // Begun is the report of a job that Start has just returned, without a look at
 // it: it was executed.
 func (j *Job) Begun() unit.Report {
-	id := j.rec.Identity
-	o := verify.Observation{Name: j.rec.Name, Isolation: id.Isolation, InvocationID: id.InvocationID, Nonce: id.Nonce, At: now(), Identity: j.identity()}
+	id := j.rec().Identity
+	o := verify.Observation{Name: j.rec().Name, Isolation: id.Isolation, InvocationID: id.InvocationID, Nonce: id.Nonce, At: now(), Identity: j.identity()}
 	o.Unit.TasksCurrent = verify.TasksUnset
-	rep := j.rec.Report(o, verify.Judge(o))
+	rep := j.rec().Report(o, verify.Judge(o))
 	rep.State = unit.StateRunning
 	return rep
 }

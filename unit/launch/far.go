@@ -31,13 +31,13 @@ const farPause = 5 * time.Second
 // Who looks at many does not try anew for each.
 func (j *Job) outOfReach() bool {
 	s, ok := j.held.(*service)
-	return ok && j.rec.Identity.Far != nil && s.unit == nil
+	return ok && j.rec().Identity.Far != nil && s.unit == nil
 }
 
 // patience is how long to wait for the job's manager, where d is enough for one
 // of this machine.
 func (j *Job) patience(d time.Duration) time.Duration {
-	if j.rec.Identity.Far != nil {
+	if j.rec().Identity.Far != nil {
 		return max(d, farWait)
 	}
 	return d
@@ -71,7 +71,7 @@ func (l *Launcher) environment(at seat) dbusclient.Environment {
 // farIdentity compares the manager that answers with the recorded one. Of one
 // that does not answer nothing is believed anyway.
 func (j *Job) farIdentity() verify.Identity {
-	was := j.rec.Identity.Far
+	was := j.rec().Identity.Far
 	u, ok := j.held.(*service)
 	if !ok || u.client == nil {
 		return verify.Identity{State: verify.IdentitySame}
@@ -80,7 +80,7 @@ func (j *Job) farIdentity() verify.Identity {
 	case now.MachineID != was.MachineID:
 		return verify.Identity{State: verify.IdentityForeign,
 			Detail: fmt.Sprintf("the record is of machine id %s, and %s has %s now", was.MachineID, was.Remote, now.MachineID)}
-	case j.rec.Identity.Manager == unit.ManagerSystem && now.Began != was.Began:
+	case j.rec().Identity.Manager == unit.ManagerSystem && now.Began != was.Began:
 		// It is the first process there: no other outlives it.
 		return verify.Identity{State: verify.IdentityOtherBoot, Detail: fmt.Sprintf("the system manager of %s was started at %s, and now at %s",
 			was.Remote, moment(was.Began), moment(now.Began))}
@@ -92,7 +92,7 @@ func moment(usec uint64) string { return time.UnixMicro(int64(usec)).UTC().Forma
 
 // launchFar is launch for a manager elsewhere.
 func (u *service) launchFar(ctx context.Context, s *unit.Spec, io Stdio) (err error) {
-	rec := u.j.rec
+	rec := u.j.rec()
 	if u.client, err = u.j.l.client(ctx, seat{s.Manager, s.Remote}); err != nil {
 		return err
 	}
@@ -194,15 +194,15 @@ func neverRanFar(s *unit.Spec, name, result string, r dbusclient.Reading) error 
 // (systemd 247), which makes that weak evidence that none are left.
 func (j *Job) forgottenFar() bool {
 	u := j.last.o.Unit
-	return j.rec.Identity.Far != nil && u.Read && u.LoadState == "not-found"
+	return j.rec().Identity.Far != nil && u.Read && u.LoadState == "not-found"
 }
 
 // letGo stops what holds the unit of a job elsewhere.
 func (u *service) letGo(ctx context.Context) error {
-	if u.j.rec.Identity.Far == nil {
+	if u.j.rec().Identity.Far == nil {
 		return nil
 	}
-	return u.client.StopUnit(ctx, dbusclient.HoldSlice(u.j.rec.Identity.Nonce))
+	return u.client.StopUnit(ctx, dbusclient.HoldSlice(u.j.rec().Identity.Nonce))
 }
 
 // forwardAgain is the pause before a signal that could not be sent is sent again.

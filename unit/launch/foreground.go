@@ -27,10 +27,10 @@ func (j *Job) Await(ctx context.Context, fact Fact) (unit.Report, error) {
 
 // timed waits no longer than the job's timeout, and then ends it.
 func (j *Job) timed(ctx context.Context, fact Fact) (unit.Report, error) {
-	if j.rec.Timeout == 0 || j.rec.StartedAt == nil {
+	if j.rec().Timeout == 0 || j.rec().StartedAt == nil {
 		return j.Wait(ctx, fact)
 	}
-	waited, cancel := context.WithDeadline(ctx, due(*j.rec.StartedAt, j.rec.Timeout))
+	waited, cancel := context.WithDeadline(ctx, due(*j.rec().StartedAt, j.rec().Timeout))
 	defer cancel()
 	if k, ok := j.held.(*kept); ok && k.reaper != nil {
 		// What is to be ended now is not looked at first: that of a fork bomb's
@@ -39,13 +39,13 @@ func (j *Job) timed(ctx context.Context, fact Fact) (unit.Report, error) {
 		case <-k.reaper.Exited():
 		case <-waited.Done():
 			if ctx.Err() == nil {
-				return j.stop(ctx, j.rec.Grace, byTimeout)
+				return j.stop(ctx, j.rec().Grace, byTimeout)
 			}
 		}
 	}
 	rep, err := j.Wait(waited, fact)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return j.stop(ctx, j.rec.Grace, byTimeout)
+		return j.stop(ctx, j.rec().Grace, byTimeout)
 	}
 	return rep, err
 }
@@ -83,16 +83,16 @@ func (k *kept) attend(ctx context.Context, fact Fact) (unit.Report, error) {
 	if err == nil || ctx.Err() != nil {
 		return rep, err
 	}
-	return k.j.stop(ctx, k.j.rec.Grace, byOutput)
+	return k.j.stop(ctx, k.j.rec().Grace, byOutput)
 }
 
 func (k *kept) follow(ctx context.Context, fact Fact) (unit.Report, error) {
 	j := k.j
-	if j.rec.Leftovers == unit.LeftoversWait {
+	if j.rec().Leftovers == unit.LeftoversWait {
 		return j.timed(ctx, fact)
 	}
 	rep, err := j.timed(ctx, FactExit)
-	if err != nil || j.rec.Leftovers == unit.LeftoversKeep || rep.Confirmed {
+	if err != nil || j.rec().Leftovers == unit.LeftoversKeep || rep.Confirmed {
 		return rep, err
 	}
 	// What ends with the main process needs a moment to be gone.
@@ -105,7 +105,7 @@ func (k *kept) follow(ctx context.Context, fact Fact) (unit.Report, error) {
 	if rep, err := k.others(ctx); err != nil || rep.Confirmed {
 		return rep, err
 	}
-	return j.stop(ctx, j.rec.Grace, byLeftovers)
+	return j.stop(ctx, j.rec().Grace, byLeftovers)
 }
 
 // others waits for another process that ends the job at this moment, as long as
@@ -154,7 +154,7 @@ func (j *Job) Detach(ctx context.Context) (rep unit.Report, detached bool, err e
 // who finds it knows then that nobody holds it. A record does not say so of one
 // that cannot go on.
 func (j *Job) outlive() error {
-	before := j.rec.Lifetime
+	before := j.rec().Lifetime
 	lives := func(l unit.Lifetime) error { return j.update(func(rec *unit.Record) { rec.Lifetime = l }) }
 	if err := lives(unit.LifetimeDetached); err != nil {
 		return err

@@ -21,14 +21,14 @@ func TestRefusedToOutlive(t *testing.T) {
 	}
 	defer entry.Close()
 	j := newJob(l, &unit.Record{Schema: unit.RecordSchema, Name: "a", Command: []string{"true"}, Lifetime: unit.LifetimeCall}, entry)
-	if err := entry.Put(j.rec); err != nil {
+	if err := entry.Put(j.rec()); err != nil {
 		t.Fatal(err)
 	}
 	j.held = &service{j: j, shared: true}
 	if err := j.outlive(); err == nil {
 		t.Error("it goes on")
 	}
-	if rec, err := entry.Record(); err != nil || rec.Lifetime != unit.LifetimeCall || j.rec.Lifetime != unit.LifetimeCall {
-		t.Errorf("it has lifetime %s: %v", j.rec.Lifetime, err)
+	if rec, err := entry.Record(); err != nil || rec.Lifetime != unit.LifetimeCall || j.rec().Lifetime != unit.LifetimeCall {
+		t.Errorf("it has lifetime %s: %v", j.rec().Lifetime, err)
 	}
 }

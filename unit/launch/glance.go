@@ -45,7 +45,7 @@ func (l *Launcher) Glance(ctx context.Context, name string, wanted func(*unit.Re
 	if rep.Schema == "" {
 		return nil, err
 	}
-	return &Sight{Record: j.rec, Report: rep, Foreign: j.Foreign()}, err
+	return &Sight{Record: j.rec(), Report: rep, Foreign: j.Foreign()}, err
 }
 
 // Load is what a job uses now; nil is not known.
@@ -106,7 +106,7 @@ func (l *Launcher) groupLoad(rec *unit.Record) Load {
 // one, in the recorded cgroup where it has one, and to live, as does who stays
 // with it.
 func (j *Job) seenRunning() (unit.Report, bool) {
-	rec, id := j.rec, j.rec.Identity
+	rec, id := j.rec(), j.rec().Identity
 	if id.PID == 0 || id.StartTime == 0 || j.identity().State != verify.IdentitySame ||
 		Ended(unit.Process{PID: id.PID, StartTime: id.StartTime}) {
 		return unit.Report{}, false

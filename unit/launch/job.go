@@ -19,8 +19,10 @@ import (
 // at a time, but for Forward and SeekLeft, which can be called while another waits.
 type Job struct {
 	l     *Launcher
-	rec   *unit.Record
 	entry *store.Entry
+	// record is what is known to be on record. Forward reads it while another
+	// goroutine that waits may put a newer one in its place.
+	record atomic.Pointer[unit.Record]
 	// held is nil for a job that is sealed, or not of this host, boot or user.
 	held backend
 	// join is true for a job that another start had begun.
@@ -43,8 +45,12 @@ type Job struct {
 }
 
 func newJob(l *Launcher, rec *unit.Record, entry *store.Entry) *Job {
-	return &Job{l: l, rec: rec, entry: entry, urged: make(chan struct{}, 1)}
+	j := &Job{l: l, entry: entry, urged: make(chan struct{}, 1)}
+	j.record.Store(rec)
+	return j
 }
+
+func (j *Job) rec() *unit.Record { return j.record.Load() }
 
 // look is one look at a job.
 type look struct {
@@ -83,7 +89,7 @@ func (l *Launcher) Open(ctx context.Context, name string) (*Job, error) {
 
 // hold takes what holds the job in hand.
 func (j *Job) hold(ctx context.Context) {
-	if j.rec.Identity.Isolation == verify.IsolationService {
+	if j.rec().Identity.Isolation == verify.IsolationService {
 		opened, cancel := context.WithTimeout(ctx, openWait)
 		defer cancel()
 		j.held = j.l.openService(opened, j)
@@ -106,7 +112,7 @@ func (j *Job) Close() {
 }
 
 // Name is the job's name.
-func (j *Job) Name() string { return j.rec.Name }
+func (j *Job) Name() string { return j.rec().Name }
 
 // Joined reports whether Start found the job of its key running.
 func (j *Job) Joined() bool { return j.join }
@@ -138,11 +144,11 @@ func (e *UnsavedError) Hint() []string {
 func (j *Job) OpenDir() (*os.File, error) { return j.entry.OpenDir() }
 
 // Record is the job's record as this process last saw it; not to be changed.
-func (j *Job) Record() *unit.Record { return j.rec }
+func (j *Job) Record() *unit.Record { return j.rec() }
 
 // identity compares the record with where we are.
 func (j *Job) identity() verify.Identity {
-	id, h := j.rec.Identity, j.l.host
+	id, h := j.rec().Identity, j.l.host
 	switch {
 	case id.Host != h.machine:
 		return verify.Identity{State: verify.IdentityForeign, Detail: fmt.Sprintf("the record is of host %s, this is %s", id.Host, h.machine)}
@@ -167,7 +173,7 @@ func (j *Job) Foreign() string {
 
 // hierarchy is that of the launcher, for a job of this machine; nil for another.
 func (j *Job) hierarchy() *cgroup.Hierarchy {
-	if j.rec.Identity.Far != nil {
+	if j.rec().Identity.Far != nil {
 		return nil
 	}
 	return j.l.hierarchy()
@@ -175,7 +181,7 @@ func (j *Job) hierarchy() *cgroup.Hierarchy {
 
 // legacyHierarchy is hierarchy where there is none of version 2.
 func (j *Job) legacyHierarchy() *cgroup.Legacy {
-	if j.rec.Identity.Far != nil {
+	if j.rec().Identity.Far != nil {
 		return nil
 	}
 	return j.l.legacyHierarchy()
@@ -184,14 +190,14 @@ func (j *Job) legacyHierarchy() *cgroup.Legacy {
 // group is the job's recorded cgroup. It is asked for only where there is a
 // hierarchy.
 func (j *Job) group() *cgroup.Group {
-	return j.hierarchy().Recorded(j.rec.Identity.Cgroup, j.rec.Identity.CgroupInode)
+	return j.hierarchy().Recorded(j.rec().Identity.Cgroup, j.rec().Identity.CgroupInode)
 }
 
 // observe looks at the job once, at everything there is to look at.
 func (j *Job) observe(ctx context.Context, depth dbusclient.Depth) look {
-	id := j.rec.Identity
+	id := j.rec().Identity
 	lk := look{o: verify.Observation{
-		Name: j.rec.Name, Isolation: id.Isolation, InvocationID: id.InvocationID,
+		Name: j.rec().Name, Isolation: id.Isolation, InvocationID: id.InvocationID,
 		At: now(), Identity: j.identity(), AcceptWeak: j.weak,
 	}}
 	lk.o.Unit.TasksCurrent = verify.TasksUnset
@@ -215,11 +221,11 @@ func (j *Job) Look(ctx context.Context) (unit.Report, error) {
 
 // look is Look for who waits so long for a manager.
 func (j *Job) look(ctx context.Context, wait time.Duration) (unit.Report, error) {
-	if j.rec.Sealed != nil {
-		return *j.rec.Sealed, nil
+	if j.rec().Sealed != nil {
+		return *j.rec().Sealed, nil
 	}
-	looked, at, tried := ctx, seatOf(&j.rec.Identity), false
-	if managed(j.rec.Identity.Isolation) {
+	looked, at, tried := ctx, seatOf(&j.rec().Identity), false
+	if managed(j.rec().Identity.Isolation) {
 		if wait <= lookWait && j.l.silent(at) {
 			wait, tried = verify.QueryTimeout, true
 		} else {
@@ -235,8 +241,8 @@ func (j *Job) look(ctx context.Context, wait time.Duration) (unit.Report, error)
 	if err := j.adopt(looked); err != nil {
 		return unit.Report{}, err
 	}
-	if j.rec.Sealed != nil {
-		return *j.rec.Sealed, nil
+	if j.rec().Sealed != nil {
+		return *j.rec().Sealed, nil
 	}
 	lk := j.observe(looked, dbusclient.DepthAll)
 	if looked.Err() != nil && ctx.Err() == nil || j.outOfReach() {
@@ -249,10 +255,10 @@ func (j *Job) look(ctx context.Context, wait time.Duration) (unit.Report, error)
 // evidence confirm an end (verify.GradeWeak).
 func (j *Job) Verify(ctx context.Context, weak bool) (unit.Report, error) {
 	j.weak = weak
-	if j.rec.Sealed != nil {
-		return *j.rec.Sealed, nil
+	if j.rec().Sealed != nil {
+		return *j.rec().Sealed, nil
 	}
-	if j.rec.Identity.Far != nil {
+	if j.rec().Identity.Far != nil {
 		return j.look(ctx, actWait) // the bounds are those of this machine
 	}
 	adopted, cancel := context.WithTimeout(ctx, verify.QueryTimeout)
@@ -260,8 +266,8 @@ func (j *Job) Verify(ctx context.Context, weak bool) (unit.Report, error) {
 	if err := j.adopt(adopted); err != nil {
 		return unit.Report{}, err
 	}
-	if j.rec.Sealed != nil {
-		return *j.rec.Sealed, nil
+	if j.rec().Sealed != nil {
+		return *j.rec().Sealed, nil
 	}
 	var lk look
 	verify.Recheck(ctx, wallClock{}, func(ctx context.Context) verify.Observation {
@@ -288,7 +294,7 @@ func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 		if k, ok := j.held.(*kept); ok {
 			k.askWhy(ctx, &lk)
 		}
-		if lk.o.Recorded == nil && j.rec.Lifetime == unit.LifetimeOwner {
+		if lk.o.Recorded == nil && j.rec().Lifetime == unit.LifetimeOwner {
 			// The unit was not empty before its recorder had written, which
 			// may have been after this look for it.
 			j.recorded(&lk.o)
@@ -307,31 +313,31 @@ func (j *Job) settle(ctx context.Context, lk look) (unit.Report, error) {
 		if err := j.held.release(ctx, lk); err != nil {
 			return rep, err
 		}
-		if j.rec.Output == unit.OutputCapture {
+		if j.rec().Output == unit.OutputCapture {
 			j.tellStreams(&rep, lk.silenced) // its last was written down meanwhile
 		}
 	}
-	durable := j.rec.Lifetime != unit.LifetimeCall
+	durable := j.rec().Lifetime != unit.LifetimeCall
 	rec, err := j.entry.Update(durable, func(rec *unit.Record) {
 		if rec.Sealed != nil {
 			return
 		}
 		_, kept := j.held.(*kept)
-		if kept && rec.Stop.By != nil || tookPart(rec.Stop, j.rec.Stop) {
+		if kept && rec.Stop.By != nil || tookPart(rec.Stop, j.rec().Stop) {
 			// Another process ended the job, or helped to, while this one
 			// watched.
-			j.rec.Stop, j.rec.KillDue = rec.Stop, rec.KillDue
+			j.rec().Stop, j.rec().KillDue = rec.Stop, rec.KillDue
 			j.noteSteps(lk)
 			rep = j.report(lk)
 		}
-		rec.Identity, rec.StartedAt, rec.Limits, rec.Stop = j.rec.Identity, j.rec.StartedAt, j.rec.Limits, j.rec.Stop
+		rec.Identity, rec.StartedAt, rec.Limits, rec.Stop = j.rec().Identity, j.rec().StartedAt, j.rec().Limits, j.rec().Stop
 		rep.Lifetime = rec.Lifetime // its keeper may have been started with another
 		rec.Sealed = &rep
 	})
 	if err != nil {
 		return rep, err
 	}
-	j.rec = rec
+	j.record.Store(rec)
 	j.removeLeft()
 	return *rec.Sealed, nil
 }
@@ -348,7 +354,7 @@ func tookPart(recorded, known unit.Stop) bool {
 // removeLeft removes the files that the unit needed until its end, and those
 // that a launcher which was killed had handed over. Their names are of our own
 // record, in a directory that is ours alone.
-func (j *Job) removeLeft() { removeFiles(j.rec.Left) }
+func (j *Job) removeLeft() { removeFiles(j.rec().Left) }
 
 func removeFiles(files []string) {
 	for _, f := range files {
@@ -357,12 +363,12 @@ func removeFiles(files []string) {
 }
 
 func (j *Job) report(lk look) unit.Report {
-	rep := j.rec.Report(lk.o, lk.v)
+	rep := j.rec().Report(lk.o, lk.v)
 	rep.Paused = rep.State == unit.StateRunning && j.paused(lk)
 	rep.Usage = lk.usage
 	rep.LeftUnit = append(rep.LeftUnit, lk.left...)
 	switch {
-	case j.rec.Output == unit.OutputCapture:
+	case j.rec().Output == unit.OutputCapture:
 		j.tellStreams(&rep, lk.silenced)
 	case rep.Streams.State == "held" && j.released(rep.Tree.Members):
 		rep.Streams.State = "closed"

@@ -65,7 +65,7 @@ var managerVariables = [...]string{"DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"
 
 // spawnKeeper starts the job by a keeper that stays when this process goes.
 func (j *Job) spawnKeeper(s *unit.Spec, stdio Stdio) error {
-	o := order{Name: j.rec.Name, Rung: j.rec.Identity.Isolation, Spec: *s, Getenv: map[string]string{},
+	o := order{Name: j.rec().Name, Rung: j.rec().Identity.Isolation, Spec: *s, Getenv: map[string]string{},
 		Command: raw(s.Command), Env: raw(s.Env), Path: []byte(s.Path), Dir: []byte(s.Dir)}
 	o.Spec.Command, o.Spec.Env, o.Spec.Path, o.Spec.Dir = nil, nil, "", ""
 	for _, name := range managerVariables {
@@ -90,7 +90,7 @@ func (j *Job) spawnKeeper(s *unit.Spec, stdio Stdio) error {
 	if len(b) > maxOrder {
 		return fmt.Errorf("cannot hand over %d bytes of arguments and environment: at most %d are possible", len(b), maxOrder)
 	}
-	if err := j.entry.Put(j.rec); err != nil {
+	if err := j.entry.Put(j.rec()); err != nil {
 		return err
 	}
 	control, process, err := keeper.Spawn(j.l.cfg.Self, []string{j.l.cfg.Self, keepVerb, j.l.cfg.StateDir}, files)
@@ -121,7 +121,7 @@ func (j *Job) converse(control *net.UnixConn, order []byte) error {
 	}
 	if err != nil {
 		// It died, or is stuck: whether the job runs is for its record to say.
-		return &unit.UnknownOutcomeError{Op: "the start of job " + j.rec.Name, Err: err}
+		return &unit.UnknownOutcomeError{Op: "the start of job " + j.rec().Name, Err: err}
 	}
 	if err := a.err(); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (j *Job) converse(control *net.UnixConn, order []byte) error {
 	if err != nil {
 		return err
 	}
-	j.rec = rec
+	j.record.Store(rec)
 	j.held = j.l.openKept(context.Background(), j)
 	return nil
 }
@@ -255,7 +255,7 @@ func (j *Job) attendAlone() error {
 	by := bySignal
 	watched, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if j.rec.OwnerProcess.PID != 0 || j.rec.OwnerUnit.Unit != "" {
+	if j.rec().OwnerProcess.PID != 0 || j.rec().OwnerUnit.Unit != "" {
 		stop := j.watchOwner(watched, cancel)
 		defer stop()
 	}
@@ -266,7 +266,7 @@ func (j *Job) attendAlone() error {
 	if watched.Err() == nil {
 		return err
 	}
-	grace := j.rec.Grace
+	grace := j.rec().Grace
 	if ctx.Err() == nil {
 		by = byOwner
 	}
@@ -289,10 +289,10 @@ func (j *Job) watchOwner(ctx context.Context, end func()) (stop func()) {
 	}
 	var ended <-chan struct{}
 	var unwatch func()
-	if h := j.l.hierarchy(); j.rec.OwnerUnit.Unit != "" && h != nil {
-		ended, unwatch = watchUnit(ownerGroup(h, j.rec))
+	if h := j.l.hierarchy(); j.rec().OwnerUnit.Unit != "" && h != nil {
+		ended, unwatch = watchUnit(ownerGroup(h, j.rec()))
 	} else {
-		ended, unwatch = watchProcess(j.rec.OwnerProcess)
+		ended, unwatch = watchProcess(j.rec().OwnerProcess)
 	}
 	go func() {
 		select {

@@ -65,7 +65,7 @@ type place interface {
 // what is seen will say so.
 func (l *Launcher) openKept(ctx context.Context, j *Job) *kept {
 	k := &kept{j: j, wake: make(chan struct{}, 1)}
-	switch j.rec.Identity.Isolation {
+	switch j.rec().Identity.Isolation {
 	case verify.IsolationScope:
 		k.at = l.openScope(ctx, j)
 	case verify.IsolationCgroup:
@@ -73,7 +73,7 @@ func (l *Launcher) openKept(ctx context.Context, j *Job) *kept {
 	default:
 		k.at = &groupPlace{k: k}
 	}
-	for _, p := range []unit.Process{{PID: j.rec.Identity.PID, StartTime: j.rec.Identity.StartTime}, j.rec.Reaper, j.rec.Keeper} {
+	for _, p := range []unit.Process{{PID: j.rec().Identity.PID, StartTime: j.rec().Identity.StartTime}, j.rec().Reaper, j.rec().Keeper} {
 		if ended, stop, err := keeper.Watch(p); err == nil {
 			k.unwatched = append(k.unwatched, stop)
 			go k.relay(ended)
@@ -147,7 +147,7 @@ func (k *kept) leave() {
 // orphaned is true when neither the keeper nor the reaper of the job is there
 // any more. Until the reaper is known, its maker is the keeper.
 func (k *kept) orphaned() bool {
-	rec := k.j.rec
+	rec := k.j.rec()
 	if k.reaper != nil {
 		return false
 	}
@@ -177,7 +177,7 @@ const startPoll = 5 * time.Millisecond
 // process nor its isolation need be known yet.
 func (j *Job) starting() bool {
 	k, ok := j.held.(*kept)
-	return ok && k.reaper == nil && j.rec.Sealed == nil && j.rec.Identity.PID == 0
+	return ok && k.reaper == nil && j.rec().Sealed == nil && j.rec().Identity.PID == 0
 }
 
 // follow reads the record of such a job again, and takes it in hand anew where
@@ -187,8 +187,8 @@ func (j *Job) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	was := j.rec.Identity
-	j.rec = rec
+	was := j.rec().Identity
+	j.record.Store(rec)
 	if rec.Sealed == nil && (rec.Identity.PID != was.PID || rec.Identity.Isolation != was.Isolation) {
 		j.held.close()
 		j.hold(ctx)
@@ -219,7 +219,7 @@ func Ended(p unit.Process) bool {
 }
 
 func (k *kept) observe(ctx context.Context, _ dbusclient.Depth, lk *look) {
-	o, rec := &lk.o, k.j.rec
+	o, rec := &lk.o, k.j.rec()
 	o.Nonce, o.Stopping = rec.Identity.Nonce, rec.Stop.RequestedAt != nil
 	// Whether the keeper lives comes first: its last deed is then seen.
 	o.KeeperGone = k.orphaned()
@@ -268,7 +268,7 @@ func (j *Job) kept() (*verify.Kept, keeper.Exit) {
 
 // reaped is what a reaper saw, as evidence.
 func (j *Job) reaped(r keeper.Recorded) *verify.Kept {
-	h := &verify.Kept{Nonce: j.rec.Identity.Nonce, Source: "reaper wait"}
+	h := &verify.Kept{Nonce: j.rec().Identity.Nonce, Source: "reaper wait"}
 	if e := r.Exit; e.Known {
 		h.Exited, h.ExitAt = true, e.At
 		if e.Status.Signaled() {
@@ -285,7 +285,7 @@ func (j *Job) reaped(r keeper.Recorded) *verify.Kept {
 // the record names the main process, which ends when its keeper does.
 func (k *kept) adopt(ctx context.Context) error {
 	j := k.j
-	if j.rec.Identity.PID != 0 || j.rec.Sealed != nil || !k.orphaned() {
+	if j.rec().Identity.PID != 0 || j.rec().Sealed != nil || !k.orphaned() {
 		return nil
 	}
 	if p, ok := k.at.(*cgroupPlace); ok && !p.swept(ctx) {
@@ -317,7 +317,7 @@ func (k *kept) quiet() bool {
 // that do not descend from it. Between that end and the reaper's word on it, of
 // which nothing tells another process, there is a moment.
 func (k *kept) sources(lk look) (changed, emptied <-chan struct{}) {
-	if id := k.j.rec.Identity; k.reaper == nil && !lk.v.Exit.Known && !lk.v.Lost && id.PID != 0 && Ended(unit.Process{PID: id.PID, StartTime: id.StartTime}) {
+	if id := k.j.rec().Identity; k.reaper == nil && !lk.v.Exit.Known && !lk.v.Lost && id.PID != 0 && Ended(unit.Process{PID: id.PID, StartTime: id.StartTime}) {
 		k.again = min(max(2*k.again, time.Millisecond), tick)
 		time.AfterFunc(k.again, func() { offer(k.wake) })
 	}
@@ -346,12 +346,12 @@ func (k *kept) reach(context.Context) {
 		return // it is we
 	}
 	if rec, err := k.j.entry.Record(); err == nil {
-		k.j.rec = rec
+		k.j.record.Store(rec)
 	}
 }
 
 func (k *kept) actable(op string, lk look) error {
-	rec := k.j.rec
+	rec := k.j.rec()
 	switch {
 	case lk.o.Cgroup.State == verify.CgroupReplaced:
 		return &unit.IdentityError{Name: rec.Name, Detail: "another cgroup stands at " + lk.o.Cgroup.Path}
@@ -371,7 +371,7 @@ const mainAlone = "to the main process, which has left its unit, and to who is i
 // away is true when the main process has left its unit and lives: su(1) takes
 // its own to a session, by pam_systemd.
 func (k *kept) away() bool {
-	id := k.j.rec.Identity
+	id := k.j.rec().Identity
 	if id.Cgroup == "" || id.Isolation == verify.IsolationGroup || Ended(unit.Process{PID: id.PID, StartTime: id.StartTime}) {
 		return false
 	}
@@ -429,10 +429,10 @@ func (k *kept) signal(ctx context.Context, who unit.Who, signal int) error {
 // signalMain sends a signal to the job's own main process, which no manager
 // knows as such.
 func (j *Job) signalMain(signal int) error {
-	id := j.rec.Identity
+	id := j.rec().Identity
 	err := keeper.Process{PID: id.PID, StartTime: id.StartTime}.Signal(unix.Signal(signal))
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, fs.ErrNotExist) {
-		return &unit.EndedError{Op: "signal", Name: j.rec.Name}
+		return &unit.EndedError{Op: "signal", Name: j.rec().Name}
 	}
 	return err
 }
@@ -460,7 +460,7 @@ func (k *kept) release(ctx context.Context, _ look) error {
 	case k.capture != nil:
 		k.capture.Drain(drainWait)
 		<-k.capture.Ended()
-	case k.j.rec.Output == unit.OutputCapture && !k.orphaned():
+	case k.j.rec().Output == unit.OutputCapture && !k.orphaned():
 		k.j.awaitOutput(ctx)
 	}
 	return nil

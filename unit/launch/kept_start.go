@@ -30,7 +30,7 @@ func (j *Job) launchKept(ctx context.Context, s *unit.Spec, io Stdio) (err error
 			k.undo()
 		}
 	}()
-	j.rec.Keeper = j.l.self
+	j.rec().Keeper = j.l.self
 	cmd, opened, err := j.command(s, io)
 	defer func() {
 		for _, f := range opened {
@@ -69,7 +69,7 @@ func (j *Job) launchKept(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	k.reaper.Wake(k.wake)
 	if out != nil {
 		var rest func()
-		if j.rec.Launcher != j.l.self {
+		if j.rec().Launcher != j.l.self {
 			rest = keeper.Rest // this process does nothing else
 		}
 		if k.capture, err = out.capture(j.entry, s.OutputMax, capture.Policy(s.OnOutputMax), rest); err != nil {
@@ -105,7 +105,7 @@ func (j *Job) command(s *unit.Spec, io Stdio) (*keeper.Command, []*os.File, erro
 	case unit.OutputInherit:
 		c.Stdout, c.Stderr = io.Out, io.Err
 	case unit.OutputJournal:
-		journal, err := openJournal(j.rec.Name)
+		journal, err := openJournal(j.rec().Name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -116,26 +116,26 @@ func (j *Job) command(s *unit.Spec, io Stdio) (*keeper.Command, []*os.File, erro
 		return nil, opened, err
 	}
 	c.Record, opened = record, append(opened, record)
-	if j.rec.Identity.Isolation == verify.IsolationScope && !slices.ContainsFunc(s.Env, func(kv string) bool { return strings.HasPrefix(kv, "INVOCATION_ID=") }) {
+	if j.rec().Identity.Isolation == verify.IsolationScope && !slices.ContainsFunc(s.Env, func(kv string) bool { return strings.HasPrefix(kv, "INVOCATION_ID=") }) {
 		c.Told = "INVOCATION_ID" // as systemd-run --scope has it
 	}
 	var who *user.User
 	c.Credential, who, err = credential(s)
-	c.Env = append(slices.Clip(environAs(s, who)), unit.JobVariable+"="+j.rec.Name)
+	c.Env = append(slices.Clip(environAs(s, who)), unit.JobVariable+"="+j.rec().Name)
 	return c, opened, err
 }
 
 // prepare makes the place of the main process, as far as it can be made
 // before it.
 func (k *kept) prepare(s *unit.Spec, cmd *keeper.Command) error {
-	id := &k.j.rec.Identity
+	id := &k.j.rec().Identity
 	id.PIDNamespace = pidNamespace()
 	switch id.Isolation {
 	case verify.IsolationCgroup:
 		return k.prepareCgroup(s, cmd)
 	case verify.IsolationScope:
-		if strings.Contains(k.j.rec.Name, "@") {
-			return &unit.IsolationError{Isolation: verify.IsolationScope, Refused: []unit.Refusal{{What: "the name " + k.j.rec.Name, Why: "a scope has no instances"}}}
+		if strings.Contains(k.j.rec().Name, "@") {
+			return &unit.IsolationError{Isolation: verify.IsolationScope, Refused: []unit.Refusal{{What: "the name " + k.j.rec().Name, Why: "a scope has no instances"}}}
 		}
 		h := k.j.l.hierarchy()
 		if h == nil {
@@ -149,9 +149,9 @@ func (k *kept) prepare(s *unit.Spec, cmd *keeper.Command) error {
 	case verify.IsolationGroup:
 		k.at = &groupPlace{k: k}
 		id.Cgroup = ownCgroup()
-		k.j.rec.Limits = notApplied(s.Limits, "a process group holds no limits")
+		k.j.rec().Limits = notApplied(s.Limits, "a process group holds no limits")
 		if s.RequireLimits && len(s.Limits) > 0 {
-			return &unit.LimitsError{Limit: k.j.rec.Limits[0]}
+			return &unit.LimitsError{Limit: k.j.rec().Limits[0]}
 		}
 	}
 	return nil
@@ -173,14 +173,14 @@ func (k *kept) prepareCgroup(s *unit.Spec, cmd *keeper.Command) error {
 	k.takeShelter(parent)
 	// Known before it is there: a start that is cut off leaves a record that
 	// leads to it.
-	id := &k.j.rec.Identity
-	if id.Cgroup, err = parent.Vacant(k.j.rec.Name); err != nil {
+	id := &k.j.rec().Identity
+	if id.Cgroup, err = parent.Vacant(k.j.rec().Name); err != nil {
 		return err
 	}
 	if err := k.put(); err != nil {
 		return err
 	}
-	u, err := parent.Create(k.j.rec.Name)
+	u, err := parent.Create(k.j.rec().Name)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (k *kept) prepareCgroup(s *unit.Spec, cmd *keeper.Command) error {
 			return &unit.LimitsError{Limit: found[i]}
 		}
 	}
-	k.j.rec.Limits = found
+	k.j.rec().Limits = found
 	cmd.Cgroup, cmd.CgroupProcs, cmd.CgroupKill = u.Dir(), u.Procs(), u.KillFile()
 	cmd.CgroupHolder, cmd.CgroupName = u.Holder()
 	cmd.CgroupInode = u.Inode
@@ -207,15 +207,15 @@ func (k *kept) prepareCgroup(s *unit.Spec, cmd *keeper.Command) error {
 // takeShelter lets a keeper of its own outlive the cgroup of its launcher, where
 // it can.
 func (k *kept) takeShelter(parent *cgroup.Parent) {
-	if k.j.rec.Launcher != k.j.l.self {
-		k.shelter, _ = parent.Shelter(k.j.rec.Name) // it stays where it is, else
+	if k.j.rec().Launcher != k.j.l.self {
+		k.shelter, _ = parent.Shelter(k.j.rec().Name) // it stays where it is, else
 	}
 }
 
 // execute records who the job is and lets its main process become the
 // command.
 func (k *kept) execute(ctx context.Context, s *unit.Spec) error {
-	rec := k.j.rec
+	rec := k.j.rec()
 	id := &rec.Identity
 	id.PID = k.reaper.MainPID()
 	var err error
@@ -248,12 +248,12 @@ var errGivenUp = errors.New("its launcher ended before the command was executed,
 // own may be known to nobody yet, while its launcher is gone.
 func (k *kept) put() error {
 	j := k.j
-	if j.rec.Launcher == j.l.self {
-		return j.entry.Put(j.rec)
+	if j.rec().Launcher == j.l.self {
+		return j.entry.Put(j.rec())
 	}
 	rec, err := j.entry.Update(false, func(rec *unit.Record) {
 		if rec.Sealed == nil {
-			*rec = *j.rec
+			*rec = *j.rec()
 		}
 	})
 	if err == nil && rec.Sealed != nil {
@@ -282,7 +282,7 @@ func (k *kept) undo() {
 	case *scopePlace:
 		if p.made != nil {
 			// Its process was ended in whatever moment the manager was in.
-			collect(p.made, k.j.rec.Identity.Unit, true)
+			collect(p.made, k.j.rec().Identity.Unit, true)
 		}
 	}
 	if k.capture != nil {
@@ -299,9 +299,9 @@ func (k *kept) undo() {
 func (k *kept) forkFailed(s *unit.Spec, err error) error {
 	var join *keeper.JoinError
 	if errors.As(err, &join) {
-		return &unit.IsolationError{Isolation: k.j.rec.Identity.Isolation, Refused: []unit.Refusal{{What: k.j.rec.Identity.Cgroup, Why: err.Error()}}}
+		return &unit.IsolationError{Isolation: k.j.rec().Identity.Isolation, Refused: []unit.Refusal{{What: k.j.rec().Identity.Cgroup, Why: err.Error()}}}
 	}
-	return becomeFailed(k.j.rec.Name, s, err)
+	return becomeFailed(k.j.rec().Name, s, err)
 }
 
 // properties are the unit's properties that the user asked for.

@@ -34,7 +34,7 @@ func (j *Job) killInstead(ctx context.Context, signal, version int) (how string,
 // frozen. A manager of systemd 247 sends it to each while others are born, and
 // then goes on, for ever against a fork bomb, and answers nobody meanwhile.
 func (j *Job) killMembers(ctx context.Context) (how string, err error) {
-	h, id := j.hierarchy(), j.rec.Identity
+	h, id := j.hierarchy(), j.rec().Identity
 	if h == nil {
 		return "", cgroup.ErrNoHierarchy
 	}

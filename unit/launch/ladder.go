@@ -36,12 +36,12 @@ func (j *Job) climb(ctx context.Context, s *unit.Spec, io Stdio) error {
 		}
 		var none *unit.NoManagerError
 		managers = managers && errors.As(err, &none)
-		j.rec.Refused = append(j.rec.Refused, unit.Refusal{What: rung, Why: reason(err)})
+		j.rec().Refused = append(j.rec().Refused, unit.Refusal{What: rung, Why: reason(err)})
 		if i == len(s.Isolation)-1 {
 			if i == 0 || managers {
 				return first
 			}
-			return &unit.IsolationError{Isolation: strings.Join(s.Isolation, ","), Refused: j.rec.Refused, Hints: []string{"unitward doctor says what each needs"}}
+			return &unit.IsolationError{Isolation: strings.Join(s.Isolation, ","), Refused: j.rec().Refused, Hints: []string{"unitward doctor says what each needs"}}
 		}
 	}
 	return nil
@@ -65,9 +65,9 @@ func reason(err error) string {
 }
 
 func (j *Job) try(ctx context.Context, rung string, s *unit.Spec, io Stdio) error {
-	id := &j.rec.Identity
+	id := &j.rec().Identity
 	*id = unit.Identity{Host: id.Host, Boot: id.Boot, UID: id.UID, Nonce: id.Nonce, Isolation: rung}
-	j.rec.Tended, j.rec.Left = false, nil
+	j.rec().Tended, j.rec().Left = false, nil
 	if why := unfit(s, rung); why != "" {
 		return &unit.IsolationError{Isolation: rung, Refused: []unit.Refusal{{What: rung, Why: why}}}
 	}
@@ -87,7 +87,7 @@ func (j *Job) try(ctx context.Context, rung string, s *unit.Spec, io Stdio) erro
 		} else if err := j.l.nice(ctx, s); err != nil {
 			return err
 		}
-		id.Manager, id.Unit = s.Manager, j.rec.Name+".service"
+		id.Manager, id.Unit = s.Manager, j.rec().Name+".service"
 		u := &service{j: j}
 		j.held = u
 		err := u.launch(ctx, s, io)
@@ -98,18 +98,18 @@ func (j *Job) try(ctx context.Context, rung string, s *unit.Spec, io Stdio) erro
 		}
 		return err
 	case verify.IsolationScope:
-		id.Manager, id.Unit = s.Manager, j.rec.Name+".scope"
+		id.Manager, id.Unit = s.Manager, j.rec().Name+".scope"
 		if _, err := j.l.client(ctx, here(s.Manager)); err != nil {
 			return err
 		}
 	}
 	io.meanwhile()
 	switch {
-	case s.Lifetime != unit.LifetimeOwner || !OwnerGone(j.rec):
+	case s.Lifetime != unit.LifetimeOwner || !OwnerGone(j.rec()):
 	case s.OwnerUnit != "":
 		return &OwnerUnitError{s.OwnerUnit, "it has just ended"}
 	default:
-		return fmt.Errorf("cannot start %s: its owner, process %d, is not there", j.rec.Name, s.OwnerPID)
+		return fmt.Errorf("cannot start %s: its owner, process %d, is not there", j.rec().Name, s.OwnerPID)
 	}
 	outlives := s.DetachAfter > 0 || s.Leftovers == unit.LeftoversKeep && s.Output == unit.OutputCapture
 	if s.Lifetime == unit.LifetimeCall && !outlives {

@@ -18,7 +18,7 @@ func (j *Job) SeekLeft() { j.seek.Store(true) }
 // leftUnit lists processes that are seen to have left the job's unit. An owned
 // group is all that descends from it, wherever that is.
 func (j *Job) leftUnit() []verify.Member {
-	id := j.rec.Identity
+	id := j.rec().Identity
 	if id.Isolation == verify.IsolationGroup || id.Cgroup == "" || id.StartTime == 0 || j.identity().State != verify.IdentitySame {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (j *Job) leftUnit() []verify.Member {
 	if !j.seek.Load() {
 		return nil
 	}
-	return proc.Root.Left(proc.Mark{Assignment: unit.JobVariable + "=" + j.rec.Name, Since: id.StartTime, Cgroup: id.Cgroup, PID: id.PID}, seekWithin)
+	return proc.Root.Left(proc.Mark{Assignment: unit.JobVariable + "=" + j.rec().Name, Since: id.StartTime, Cgroup: id.Cgroup, PID: id.PID}, seekWithin)
 }
 
 // seekWithin bounds the search for what left a unit. It is enough for some

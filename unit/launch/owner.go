@@ -154,7 +154,7 @@ func poll(over func() bool, watch func() (changed <-chan struct{}, unwatch func(
 
 // guardUnit starts the guard of a service that ends with its owner's unit.
 func (u *service) guardUnit() (*keeper.Guard, error) {
-	g := ownerGroup(u.j.l.hierarchy(), u.j.rec)
+	g := ownerGroup(u.j.l.hierarchy(), u.j.rec())
 	events, err := g.EventsPath()
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func (j *Job) Resume(ctx context.Context) error {
 // paused is true for a job that a look has seen to be paused: its cgroup is
 // frozen, or every process of a group is stopped, its own doing or another's.
 func (j *Job) paused(lk look) bool {
-	switch id := j.rec.Identity; {
+	switch id := j.rec().Identity; {
 	case id.Far != nil:
 		return lk.reading.Frozen
 	case id.Isolation == verify.IsolationGroup:
@@ -55,7 +55,7 @@ const stopped = "T"
 
 // frozen is true for a job whose cgroup is recorded and was told to freeze.
 func (j *Job) frozen() bool {
-	if j.rec.Identity.CgroupInode == 0 || j.hierarchy() == nil {
+	if j.rec().Identity.CgroupInode == 0 || j.hierarchy() == nil {
 		return false
 	}
 	frozen, err := j.group().File("cgroup.freeze")
@@ -93,7 +93,7 @@ func (j *Job) unfrozen(err error) *cgroup.Unit {
 	if h == nil || !errors.As(err, &none) {
 		return nil
 	}
-	raw, err := h.Attach(j.rec.Identity.Cgroup, j.rec.Identity.CgroupInode)
+	raw, err := h.Attach(j.rec().Identity.Cgroup, j.rec().Identity.CgroupInode)
 	if err != nil {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (j *Job) act(ctx context.Context, op string, do func(backend) error) error 
 	if err := j.started(ctx); err != nil {
 		return err
 	}
-	if j.rec.Sealed == nil {
+	if j.rec().Sealed == nil {
 		if j.held != nil {
 			reached, cancel := context.WithTimeout(ctx, j.patience(actWait))
 			j.held.reach(reached)

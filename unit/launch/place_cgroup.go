@@ -35,7 +35,7 @@ func (p *cgroupPlace) open() (*cgroup.Unit, error) {
 	if p.unit != nil {
 		return p.unit, nil
 	}
-	h, id := p.j.l.hierarchy(), p.j.rec.Identity
+	h, id := p.j.l.hierarchy(), p.j.rec().Identity
 	if h == nil {
 		return nil, cgroup.ErrNoHierarchy
 	}
@@ -52,13 +52,13 @@ func (p *cgroupPlace) open() (*cgroup.Unit, error) {
 func (p *cgroupPlace) occupied(op string) (*cgroup.Unit, error) {
 	u, err := p.open()
 	if errors.Is(err, fs.ErrNotExist) {
-		err = &unit.EndedError{Op: op, Name: p.j.rec.Name}
+		err = &unit.EndedError{Op: op, Name: p.j.rec().Name}
 	}
 	return u, err
 }
 
 func (p *cgroupPlace) look(_ context.Context, lk *look) {
-	id := p.j.rec.Identity
+	id := p.j.rec().Identity
 	if id.Cgroup == "" || id.PID == 0 {
 		return // it is about to be made: that it is not there proves nothing
 	}
@@ -144,7 +144,7 @@ func (p *cgroupPlace) resume(ctx context.Context) error {
 // swept is true when there is no cgroup of a start that was cut off. One that is
 // there and empty is removed: its name was free when it was recorded.
 func (p *cgroupPlace) swept(ctx context.Context) bool {
-	id, h := p.j.rec.Identity, p.j.l.hierarchy()
+	id, h := p.j.rec().Identity, p.j.l.hierarchy()
 	if id.Cgroup == "" || h == nil {
 		return true // none was made, or was to be
 	}

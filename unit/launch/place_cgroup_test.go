@@ -17,7 +17,7 @@ func TestCgroupGoneIsAnEnd(t *testing.T) {
 	if l.hierarchy() == nil {
 		t.Skip("cgroup2: there is none here")
 	}
-	p := &cgroupPlace{j: &Job{l: l, rec: &unit.Record{Name: "j", Identity: unit.Identity{Cgroup: "/unitward-test-nowhere/j", CgroupInode: 4711}}}}
+	p := &cgroupPlace{j: newJob(l, &unit.Record{Name: "j", Identity: unit.Identity{Cgroup: "/unitward-test-nowhere/j", CgroupInode: 4711}}, nil)}
 	_, sent := p.send(context.Background(), int(unix.SIGTERM))
 	for op, err := range map[string]error{"send": sent, "pause": p.pause(context.Background()), "resume": p.resume(context.Background())} {
 		var ended *unit.EndedError

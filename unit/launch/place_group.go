@@ -24,7 +24,7 @@ type groupPlace struct{ k *kept }
 
 // owned is the recorded group.
 func (p *groupPlace) owned() *group.Group {
-	id := p.k.j.rec.Identity
+	id := p.k.j.rec().Identity
 	return group.Recorded(group.Identity{
 		Place: group.Place{Host: id.Host, BootID: dashed(id.Boot), UID: id.UID, PIDNamespace: id.PIDNamespace},
 		PID:   id.PID, PGID: id.PID, Session: id.PID, StartTime: id.StartTime, Cgroup: id.Cgroup,
@@ -41,7 +41,7 @@ func dashed(id string) string {
 }
 
 func (p *groupPlace) look(_ context.Context, lk *look) {
-	if p.k.j.rec.Identity.PID == 0 {
+	if p.k.j.rec().Identity.PID == 0 {
 		return
 	}
 	o := &lk.o
@@ -58,7 +58,7 @@ func (p *groupPlace) look(_ context.Context, lk *look) {
 		return // that is proof: no need to search all processes of the host
 	}
 	if o.KeeperGone {
-		o.Group.Scan = p.owned().Scan(p.k.j.rec.Name, group.DefaultBounds())
+		o.Group.Scan = p.owned().Scan(p.k.j.rec().Name, group.DefaultBounds())
 		return
 	}
 	// Descendants can have left the group and the session.
@@ -82,7 +82,7 @@ func (p *groupPlace) lookBelow(o *verify.Observation) {
 	if o.Kept != nil && o.Kept.Childless {
 		return
 	}
-	pgid, within := p.k.j.rec.Identity.PID, false
+	pgid, within := p.k.j.rec().Identity.PID, false
 	for _, d := range p.descendants() {
 		if m, ok := describeProcess(d); ok {
 			o.Group.Members = append(o.Group.Members, m)
@@ -101,7 +101,7 @@ func (p *groupPlace) lookBelow(o *verify.Observation) {
 // one of another pid namespace; empty when nothing does. All others are known
 // by the main process, until its end is known.
 func (p *groupPlace) mistaken(o *verify.Observation) string {
-	id := p.k.j.rec.Identity
+	id := p.k.j.rec().Identity
 	if o.Kept != nil && o.Kept.Exited || o.Identity.State != verify.IdentitySame {
 		return ""
 	}
@@ -132,7 +132,7 @@ func describeProcess(p keeper.Process) (m verify.Member, ok bool) {
 // lost, its keeper. A keeper can have many jobs: of its children those alone
 // count that came to it from a lost reaper, and never another job's reaper.
 func (p *groupPlace) descendants() []keeper.Process {
-	rec := p.k.j.rec
+	rec := p.k.j.rec()
 	if !Ended(rec.Reaper) {
 		found, _ := keeper.Descendants(rec.Reaper.PID)
 		return found
@@ -192,9 +192,9 @@ func (p *groupPlace) send(_ context.Context, signal int) (string, error) {
 	if reached == 0 && denied == 0 {
 		err := p.owned().Signal(unix.Signal(signal))
 		if errors.Is(err, os.ErrProcessDone) {
-			return "", &unit.EndedError{Op: "signal", Name: p.k.j.rec.Name}
+			return "", &unit.EndedError{Op: "signal", Name: p.k.j.rec().Name}
 		}
-		return fmt.Sprintf("to group %d", p.k.j.rec.Identity.PID), err
+		return fmt.Sprintf("to group %d", p.k.j.rec().Identity.PID), err
 	}
 	how := fmt.Sprintf("to %d descendants", reached)
 	if denied > 0 {
@@ -206,7 +206,7 @@ func (p *groupPlace) send(_ context.Context, signal int) (string, error) {
 // kill tells the reaper to end everything; where it is lost, everything is
 // ended from here, as often as it takes.
 func (p *groupPlace) kill(ctx context.Context) string {
-	recorded := p.k.j.rec.Reaper
+	recorded := p.k.j.rec().Reaper
 	reaper := keeper.Process{PID: recorded.PID, StartTime: recorded.StartTime}
 	if !Ended(recorded) && reaper.Signal(unix.SIGTERM) == nil {
 		_ = reaper.Signal(unix.SIGCONT) // it may have been stopped
@@ -254,7 +254,7 @@ func (p *groupPlace) pause(ctx context.Context) error {
 		}
 		select {
 		case <-bounded.Done():
-			return fmt.Errorf("cannot pause job %s: %d of its processes do not stop", p.k.j.rec.Name, running)
+			return fmt.Errorf("cannot pause job %s: %d of its processes do not stop", p.k.j.rec().Name, running)
 		case <-time.After(time.Millisecond):
 		}
 	}

@@ -27,9 +27,9 @@ type scopePlace struct {
 
 func (l *Launcher) openScope(ctx context.Context, j *Job) *scopePlace {
 	p := &scopePlace{j: j}
-	c, err := l.client(ctx, seatOf(&j.rec.Identity))
+	c, err := l.client(ctx, seatOf(&j.rec().Identity))
 	if err == nil {
-		p.unit, err = c.Open(ctx, j.rec.Identity.Unit)
+		p.unit, err = c.Open(ctx, j.rec().Identity.Unit)
 	}
 	if err != nil {
 		p.unreached = err.Error()
@@ -40,7 +40,7 @@ func (l *Launcher) openScope(ctx context.Context, j *Job) *scopePlace {
 // look: a scope's own word is no evidence of an end; it tells why the manager
 // ended it.
 func (p *scopePlace) look(ctx context.Context, lk *look) {
-	id := p.j.rec.Identity
+	id := p.j.rec().Identity
 	lk.o.Unit.Err = p.unreached
 	if p.unit != nil {
 		lk.reading = p.unit.ReadScope(ctx)
@@ -64,10 +64,10 @@ func (p *scopePlace) look(ctx context.Context, lk *look) {
 // that is no part of the proof, so that nobody has waited for it.
 func (k *kept) askWhy(ctx context.Context, lk *look) {
 	p, ok := k.at.(*scopePlace)
-	if !ok || p.unit == nil || lk.o.Unit.Read || k.j.rec.Stop.By != nil || lk.v.Exit.Code == 0 && lk.v.Exit.Signal == 0 {
+	if !ok || p.unit == nil || lk.o.Unit.Read || k.j.rec().Stop.By != nil || lk.v.Exit.Code == 0 && lk.v.Exit.Signal == 0 {
 		return
 	}
-	at := seatOf(&k.j.rec.Identity)
+	at := seatOf(&k.j.rec().Identity)
 	if k.j.l.silent(at) {
 		return
 	}
@@ -88,15 +88,15 @@ func (p *scopePlace) ours(ctx context.Context) (lost bool, err error) {
 		return true, errors.New(p.unreached)
 	}
 	r := p.unit.ReadScope(ctx)
-	switch id := p.j.rec.Identity; {
+	switch id := p.j.rec().Identity; {
 	case !r.Read:
 		return true, errors.New(r.Err)
 	case r.InvocationID == "" && p.j.hierarchy() != nil && p.j.group().Glance().State == verify.CgroupPopulated:
-		return true, &unreachedError{"signal", p.j.rec.Name, "its manager has lost the unit, and processes are left in its cgroup"}
+		return true, &unreachedError{"signal", p.j.rec().Name, "its manager has lost the unit, and processes are left in its cgroup"}
 	case r.InvocationID == "":
-		return false, &unit.EndedError{Op: "signal", Name: p.j.rec.Name}
+		return false, &unit.EndedError{Op: "signal", Name: p.j.rec().Name}
 	case r.InvocationID != id.InvocationID:
-		return false, &unit.IdentityError{Name: p.j.rec.Name, Detail: "InvocationID is " + r.InvocationID + ", recorded was " + id.InvocationID}
+		return false, &unit.IdentityError{Name: p.j.rec().Name, Detail: "InvocationID is " + r.InvocationID + ", recorded was " + id.InvocationID}
 	}
 	return false, nil
 }

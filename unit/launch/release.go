@@ -34,7 +34,7 @@ func (j *Job) Release(ctx context.Context) error {
 		return err
 	}
 	if rep.State != unit.StateSettled {
-		return &KeptError{Name: j.rec.Name, State: rep.State}
+		return &KeptError{Name: j.rec().Name, State: rep.State}
 	}
 	return j.entry.Remove()
 }

@@ -21,7 +21,7 @@ type Rest struct {
 // that many jobs can be left alone at little cost; ok is false where that cannot
 // be said.
 func (j *Job) Rest() (r Rest, ok bool) {
-	if j.rec.Sealed != nil || j.rec.StartedAt == nil {
+	if j.rec().Sealed != nil || j.rec().StartedAt == nil {
 		return r, false
 	}
 	switch b := j.held.(type) {
@@ -38,8 +38,8 @@ func (j *Job) Rest() (r Rest, ok bool) {
 	default:
 		return r, false
 	}
-	if j.rec.Timeout > 0 {
-		r.Until = due(*j.rec.StartedAt, j.rec.Timeout)
+	if j.rec().Timeout > 0 {
+		r.Until = due(*j.rec().StartedAt, j.rec().Timeout)
 	}
 	return r, true
 }
@@ -55,8 +55,8 @@ func (u *service) undisturbed() bool {
 // seen to live: whatever it is told to do, or does, the manager knows of no exit.
 // A process that tends the job's own outlives that, and is no sign of it.
 func (u *service) lives() bool {
-	id := u.j.rec.Identity
-	if u.unit == nil || !u.unit.Told() || u.j.rec.Tended || id.PID == 0 || id.StartTime == 0 || id.Far != nil {
+	id := u.j.rec().Identity
+	if u.unit == nil || !u.unit.Told() || u.j.rec().Tended || id.PID == 0 || id.StartTime == 0 || id.Far != nil {
 		return false
 	}
 	s, err := proc.Root.Stat(id.PID) // what cannot be read is no sign of life

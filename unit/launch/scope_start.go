@@ -30,7 +30,7 @@ const scopeTimeout = time.Minute
 
 // start makes the scope around the main process, which waits.
 func (p *scopePlace) start(ctx context.Context, s *unit.Spec) error {
-	rec := p.j.rec
+	rec := p.j.rec()
 	id := &rec.Identity
 	c, err := p.j.l.client(ctx, here(s.Manager))
 	if err != nil {
@@ -132,7 +132,7 @@ func (p *scopePlace) start(ctx context.Context, s *unit.Spec) error {
 func (p *scopePlace) recover(ctx context.Context, c *dbusclient.Client, lost *unit.UnknownOutcomeError) error {
 	ctx, cancel := context.WithTimeout(ctx, lostReplyTimeout)
 	defer cancel()
-	id := p.j.rec.Identity
+	id := p.j.rec().Identity
 	overtaken := now().Add(bridgedWait)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		found, err := c.Open(ctx, id.Unit)

@@ -59,7 +59,7 @@ func (h *handed) guarded(u *service) {
 	switch {
 	case u.common != nil:
 		h.forget = u.common.removes(h.files)
-	case u.guard != nil && u.j.rec.Lifetime == unit.LifetimeCall:
+	case u.guard != nil && u.j.rec().Lifetime == unit.LifetimeCall:
 		h.forget = u.guard.Removes(h.files...)
 	}
 }

@@ -16,12 +16,12 @@ import (
 // made anew cannot know. While no manager can be reached it is sent by us; a
 // signal that comes twice does less harm than one that is lost.
 func (u *service) forward(ctx context.Context, who unit.Who, signal int) error {
-	if who == unit.WhoMain && u.j.rec.Tended {
+	if who == unit.WhoMain && u.j.rec().Tended {
 		return u.j.signalMain(signal)
 	}
 	tried, cancel := context.WithTimeout(ctx, u.j.patience(forwardWait))
 	defer cancel()
-	if u.j.rec.Identity.Far != nil {
+	if u.j.rec().Identity.Far != nil {
 		return u.forwardFar(tried, who, signal)
 	}
 	err := u.forwardKnown(tried, who, signal)
@@ -36,7 +36,7 @@ func (u *service) forward(ctx context.Context, who unit.Who, signal int) error {
 // forwardKnown sends a signal by the manager, where the unit is seen to be the
 // job's.
 func (u *service) forwardKnown(tried context.Context, who unit.Who, signal int) error {
-	rec := u.j.rec
+	rec := u.j.rec()
 	id, err := u.unit.InvocationID(tried)
 	switch {
 	case err == nil && id == rec.Identity.InvocationID && id != "":
@@ -52,8 +52,8 @@ func (u *service) forwardKnown(tried context.Context, who unit.Who, signal int) 
 // sendAlone sends a signal without a manager: to the recorded main process, or
 // to every member of the recorded cgroup.
 func (u *service) sendAlone(who unit.Who, signal int) error {
-	id := u.j.rec.Identity
-	ended := &unit.EndedError{Op: "signal", Name: u.j.rec.Name}
+	id := u.j.rec().Identity
+	ended := &unit.EndedError{Op: "signal", Name: u.j.rec().Name}
 	if who == unit.WhoMain {
 		if id.PID == 0 || id.StartTime == 0 {
 			return ended
@@ -70,13 +70,13 @@ func (u *service) sendAlone(who unit.Who, signal int) error {
 // signalMembers sends a signal, without a manager, to every member of the recorded
 // cgroup, and thaws it. The error is a *unit.EndedError when that is gone.
 func (j *Job) signalMembers(signal int) error {
-	h, id := j.hierarchy(), j.rec.Identity
+	h, id := j.hierarchy(), j.rec().Identity
 	if h == nil {
 		return cgroup.ErrNoHierarchy
 	}
 	raw, err := h.Attach(id.Cgroup, id.CgroupInode)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &unit.EndedError{Op: "signal", Name: j.rec.Name}
+		return &unit.EndedError{Op: "signal", Name: j.rec().Name}
 	}
 	if err != nil {
 		return err

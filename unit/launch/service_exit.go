@@ -14,7 +14,7 @@ import (
 // told takes the manager's own signal of the end for a unit that was unloaded
 // before it could be read: no reference held it, because the bus was away.
 func (u *service) told(lk *look) {
-	end, id := lk.reading.Told, u.j.rec.Identity.InvocationID
+	end, id := lk.reading.Told, u.j.rec().Identity.InvocationID
 	if end == nil || id == "" || end.InvocationID != id || lk.o.Unit.InvocationID == id {
 		return
 	}
@@ -53,8 +53,8 @@ func recorderWords(code, status int32) (exitCode, exitStatus string) {
 // have ended the recorder too, and the manager forgets the unit with its last
 // process, once this one does not hold it any more.
 func (j *Job) keepExit(lk look) {
-	o, id := lk.o, j.rec.Identity.InvocationID
-	if !j.rec.Recorder || o.Recorded != nil || o.Kept != nil && o.Kept.Exited || !o.Unit.Read || id == "" || o.Unit.InvocationID != id {
+	o, id := lk.o, j.rec().Identity.InvocationID
+	if !j.rec().Recorder || o.Recorded != nil || o.Kept != nil && o.Kept.Exited || !o.Unit.Read || id == "" || o.Unit.InvocationID != id {
 		return
 	}
 	said := map[string]string{"INVOCATION_ID": id, "SERVICE_RESULT": o.Unit.Result}
@@ -71,12 +71,12 @@ func (j *Job) keepExit(lk look) {
 
 // recorded reads what the job's recorder wrote down.
 func (j *Job) recorded(o *verify.Observation) {
-	if !j.rec.Recorder {
+	if !j.rec().Recorder {
 		return
 	}
 	// A record that cannot be believed is no evidence.
 	o.Recorded, _ = j.entry.Recorded()
-	r, id := o.Recorded, &j.rec.Identity
+	r, id := o.Recorded, &j.rec().Identity
 	if r == nil {
 		return
 	}
@@ -97,7 +97,7 @@ func (j *Job) recorded(o *verify.Observation) {
 // put it elsewhere. A unit that the manager does not know, or no more, has no cgroup
 // anywhere else: it forgets none that has processes (systemd 247, unit_may_gc()).
 func (u *service) placed(r dbusclient.Reading) bool {
-	id := &u.j.rec.Identity
+	id := &u.j.rec().Identity
 	same := r.InvocationID != "" && r.InvocationID == id.InvocationID
 	switch {
 	case id.CgroupInode != 0, r.Read && r.LoadState == "not-found":
@@ -117,7 +117,7 @@ func (u *service) placed(r dbusclient.Reading) bool {
 // readCgroup looks into the unit's cgroup. That nothing is where the unit need not
 // have been is no proof that it has ended.
 func (u *service) readCgroup(h *cgroup.Hierarchy, placed bool) verify.Cgroup {
-	id := u.j.rec.Identity
+	id := u.j.rec().Identity
 	c := h.Recorded(id.Cgroup, id.CgroupInode).Read()
 	if c.State == verify.CgroupGone && !placed {
 		c.State, c.Err = verify.CgroupUnavailable, fmt.Sprintf("nobody has seen the unit in %s", id.Cgroup)

@@ -42,7 +42,7 @@ func TestTold(t *testing.T) {
 		{"the unit is still there to be read", id, end(id, 1, 9), id, nil, 0, 0, false},
 		{"a recorder is there", id, end(id, 1, 9), "", recorder, 1, 0, true},
 	} {
-		u := &service{j: &Job{rec: &unit.Record{Identity: unit.Identity{InvocationID: c.recorded}}}}
+		u := &service{j: newJob(nil, &unit.Record{Identity: unit.Identity{InvocationID: c.recorded}}, nil)}
 		lk := look{reading: dbusclient.Reading{Told: c.told}}
 		lk.o = verify.Observation{
 			Isolation: verify.IsolationService, InvocationID: c.recorded, At: at, Identity: verify.Identity{State: verify.IdentitySame}, Recorded: c.recorder,
@@ -103,12 +103,12 @@ func TestPlaced(t *testing.T) {
 		{"it was seen", 7, []reading{silent}, true, "/to-be"},
 	} {
 		// Of another machine no cgroup is looked up.
-		u := &service{j: &Job{rec: &unit.Record{Identity: unit.Identity{InvocationID: id, Cgroup: "/to-be", CgroupInode: c.inode, Far: &unit.Far{}}}}}
+		u := &service{j: newJob(nil, &unit.Record{Identity: unit.Identity{InvocationID: id, Cgroup: "/to-be", CgroupInode: c.inode, Far: &unit.Far{}}}, nil)}
 		got := false
 		for _, r := range c.readings {
 			got = u.placed(r)
 		}
-		if at := u.j.rec.Identity.Cgroup; got != c.want || at != c.cgroup {
+		if at := u.j.rec().Identity.Cgroup; got != c.want || at != c.cgroup {
 			t.Errorf("%s: %v at %s, want %v at %s", c.about, got, at, c.want, c.cgroup)
 		}
 	}
@@ -145,7 +145,7 @@ func TestKeepExit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := &Job{entry: entry, rec: &unit.Record{Recorder: c.recorder, Identity: unit.Identity{InvocationID: id}}}
+		j := newJob(nil, &unit.Record{Recorder: c.recorder, Identity: unit.Identity{InvocationID: id}}, entry)
 		j.keepExit(look{o: c.o})
 		r, err := entry.Recorded()
 		entry.Close()

@@ -46,7 +46,7 @@ type service struct {
 // no error: what is seen will say so.
 func (l *Launcher) openService(ctx context.Context, j *Job) *service {
 	u := &service{j: j}
-	if at := seatOf(&j.rec.Identity); l.silent(at) {
+	if at := seatOf(&j.rec().Identity); l.silent(at) {
 		u.unreached = (&unit.NoManagerError{Manager: at.manager, Remote: at.remote, Tried: []string{"it does not answer"}}).Error()
 		return u
 	}
@@ -67,7 +67,7 @@ func (u *service) close() {
 
 // abandoned is true when the record will not be completed by its launcher.
 func (u *service) abandoned() bool {
-	rec := u.j.rec
+	rec := u.j.rec()
 	if rec.Identity.InvocationID != "" {
 		return false
 	}
@@ -78,7 +78,7 @@ func (u *service) abandoned() bool {
 }
 
 func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look) {
-	o, rec := &lk.o, u.j.rec
+	o, rec := &lk.o, u.j.rec()
 	o.Abandoned = u.abandoned()
 	o.Unit.Err, lk.absent = u.unreached, u.absent
 	// The unit first, then the recorder, then the cgroup: a recorder or a
@@ -123,8 +123,8 @@ func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look)
 // followed, and which is seen to have no process left: the manager need not be
 // asked for what it has just told, which would take a tenth of a short job.
 func (u *service) seenEnded(ctx context.Context, h *cgroup.Hierarchy, lk *look) bool {
-	id := u.j.rec.Identity
-	if h == nil || u.unit == nil || !u.unit.Ended() || u.j.rec.Recorder || id.InvocationID == "" || id.Cgroup == "" {
+	id := u.j.rec().Identity
+	if h == nil || u.unit == nil || !u.unit.Ended() || u.j.rec().Recorder || id.InvocationID == "" || id.Cgroup == "" {
 		return false
 	}
 	r, ok := u.unit.ReadEnded(ctx)
@@ -145,10 +145,10 @@ func (u *service) seenEnded(ctx context.Context, h *cgroup.Hierarchy, lk *look) 
 // adopt: the unit is ours when it carries the nonce. A manager that does not
 // answer leaves the record as it is.
 func (u *service) adopt(ctx context.Context) error {
-	if u.j.rec.Identity.InvocationID != "" || u.unit == nil {
+	if u.j.rec().Identity.InvocationID != "" || u.unit == nil {
 		return nil
 	}
-	ours, err := u.unit.Carries(ctx, u.j.rec.Identity.Nonce)
+	ours, err := u.unit.Carries(ctx, u.j.rec().Identity.Nonce)
 	if err == nil && ours {
 		err = u.identify(ctx, &unit.Spec{})
 	}
@@ -204,12 +204,12 @@ func (u *service) reach(ctx context.Context) {
 	if u.unit != nil {
 		return
 	}
-	c, err := u.j.l.client(ctx, seatOf(&u.j.rec.Identity))
+	c, err := u.j.l.client(ctx, seatOf(&u.j.rec().Identity))
 	if err != nil {
 		u.unreached, u.absent = err.Error(), absent(err)
 		return
 	}
-	found, err := c.Open(ctx, u.j.rec.Identity.Unit)
+	found, err := c.Open(ctx, u.j.rec().Identity.Unit)
 	if err != nil {
 		u.unreached, u.absent = err.Error(), absent(err)
 		return
@@ -218,7 +218,7 @@ func (u *service) reach(ctx context.Context) {
 }
 
 func (u *service) actable(op string, lk look) error {
-	o, rec := lk.o, u.j.rec
+	o, rec := lk.o, u.j.rec()
 	switch {
 	case o.Cgroup.State == verify.CgroupReplaced:
 		return &unit.IdentityError{Name: rec.Name, Detail: "another cgroup stands at " + o.Cgroup.Path}
@@ -235,7 +235,7 @@ func (u *service) actable(op string, lk look) error {
 }
 
 func (u *service) signal(ctx context.Context, who unit.Who, signal int) error {
-	if who == unit.WhoMain && u.j.rec.Tended {
+	if who == unit.WhoMain && u.j.rec().Tended {
 		return u.j.signalMain(signal)
 	}
 	if who == unit.WhoAll {
@@ -261,8 +261,8 @@ func (u *service) noteSteps(lk look) {
 	if by != byTimeout && (leftNothing(lk.o) || !slices.Contains(trail, "stop-sigterm") && !slices.Contains(trail, "final-sigterm")) {
 		return
 	}
-	u.j.rec.Stop.By = &by
-	u.j.rec.Stop.Steps = []unit.Step{{At: began, Action: verify.SignalName(u.j.killSignal()), Detail: byManager}}
+	u.j.rec().Stop.By = &by
+	u.j.rec().Stop.Steps = []unit.Step{{At: began, Action: verify.SignalName(u.j.killSignal()), Detail: byManager}}
 }
 
 // leftNothing is true where who tended the job's main process went after its reaper
@@ -275,7 +275,7 @@ func leftNothing(o verify.Observation) bool {
 
 // managerStop says why the manager stopped the unit, and since when.
 func (u *service) managerStop(lk look) (by string, began time.Time) {
-	rec := u.j.rec
+	rec := u.j.rec()
 	if rec.StartedAt != nil && rec.TimedOut(lk.o, lk.v) {
 		return byTimeout, rec.StartedAt.Add(rec.Timeout)
 	}
@@ -284,7 +284,7 @@ func (u *service) managerStop(lk look) (by string, began time.Time) {
 
 // release: RemainAfterExit= keeps an empty unit; it has told what it knew.
 func (u *service) release(ctx context.Context, lk look) error {
-	if lk.o.Unit.Read && lk.reading.ActiveState == "active" && lk.reading.InvocationID == u.j.rec.Identity.InvocationID {
+	if lk.o.Unit.Read && lk.reading.ActiveState == "active" && lk.reading.InvocationID == u.j.rec().Identity.InvocationID {
 		if err := u.unit.Stop(ctx); err != nil {
 			return err
 		}
@@ -305,14 +305,14 @@ func (u *service) release(ctx context.Context, lk look) error {
 // unit.
 func (u *service) keep() error {
 	if u.shared {
-		return fmt.Errorf("cannot leave job %s to itself: it was started to end with its call", u.j.rec.Name)
+		return fmt.Errorf("cannot leave job %s to itself: it was started to end with its call", u.j.rec().Name)
 	}
 	if u.guard == nil {
 		return nil
 	}
 	events, err := u.j.group().EventsPath()
 	if legacy := u.j.legacyHierarchy(); legacy != nil {
-		events, err = legacy.LastingPath(u.j.rec.Identity.Cgroup)
+		events, err = legacy.LastingPath(u.j.rec().Identity.Cgroup)
 	}
 	if err != nil {
 		return err
@@ -325,5 +325,5 @@ func (u *service) keep() error {
 // clockStops is true where the manager's clock ends with the main process, and
 // nobody keeps that.
 func (u *service) clockStops() bool {
-	return !u.j.rec.Tended && stopsClock(u.j.rec.Leftovers, u.client.Version())
+	return !u.j.rec().Tended && stopsClock(u.j.rec().Leftovers, u.client.Version())
 }

@@ -21,8 +21,8 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 		return u.launchFar(ctx, s, io)
 	}
 	// Whatever can outlive this process ends where nobody may be to read its exit.
-	u.j.rec.Recorder = outlives(s) || lasting(s) && !s.Apart() // who would change what the rest is executed as
-	if err := mayEnter(s, u.j.rec.Identity.Unit); err != nil {
+	u.j.rec().Recorder = outlives(s) || lasting(s) && !s.Apart() // who would change what the rest is executed as
+	if err := mayEnter(s, u.j.rec().Identity.Unit); err != nil {
 		return err
 	}
 	if err := u.watchOwner(s); err != nil {
@@ -38,18 +38,18 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	}
 	if !u.client.References() {
 		// Nobody can hold the unit loaded to read its exit from it.
-		u.j.rec.Recorder = true
+		u.j.rec().Recorder = true
 	}
 	// Known beforehand, so that a start that is cut off leaves a place to
 	// look at.
-	u.j.rec.Identity.Cgroup = u.client.UnitCgroup(slice(s), u.j.rec.Identity.Unit)
-	u.j.rec.Tended = tends(s, u.client.Version())
-	svc, h, err := u.j.l.service(ctx, u.client, s, u.j.rec, u.j.entry.Dir(), io)
+	u.j.rec().Identity.Cgroup = u.client.UnitCgroup(slice(s), u.j.rec().Identity.Unit)
+	u.j.rec().Tended = tends(s, u.client.Version())
+	svc, h, err := u.j.l.service(ctx, u.client, s, u.j.rec(), u.j.entry.Dir(), io)
 	if err != nil {
 		return unsent(err)
 	}
-	u.j.rec.Left = h.all()
-	if err := u.j.entry.Put(u.j.rec); err != nil {
+	u.j.rec().Left = h.all()
+	if err := u.j.entry.Put(u.j.rec()); err != nil {
 		return err
 	}
 	if err := u.guarded(ctx, s); err != nil {
@@ -155,7 +155,7 @@ func (u *service) awaitExec(ctx context.Context) (executed bool, err error) {
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		id, err := u.unit.Identify(ctx)
 		if err != nil {
-			return false, fmt.Errorf("cannot await the command of %s: %w", u.j.rec.Identity.Unit, err)
+			return false, fmt.Errorf("cannot await the command of %s: %w", u.j.rec().Identity.Unit, err)
 		}
 		if keeper.Executed(id.MainPID) {
 			return true, nil
@@ -165,7 +165,7 @@ func (u *service) awaitExec(ctx context.Context) (executed bool, err error) {
 		}
 		select {
 		case <-ctx.Done():
-			return false, fmt.Errorf("cannot await the command of %s: %w", u.j.rec.Identity.Unit, ctx.Err())
+			return false, fmt.Errorf("cannot await the command of %s: %w", u.j.rec().Identity.Unit, ctx.Err())
 		case <-time.After(pause):
 		}
 	}
@@ -200,7 +200,7 @@ func (u *service) request(ctx context.Context, s *unit.Spec, svc *dbusclient.Ser
 		}
 	}
 	if u.guard != nil {
-		svc.Scope, svc.GuardPID = dbusclient.GuardScope(u.j.rec.Identity.Nonce), u.guard.PID
+		svc.Scope, svc.GuardPID = dbusclient.GuardScope(u.j.rec().Identity.Nonce), u.guard.PID
 		svc.ScopeEnds = s.Lifetime == unit.LifetimeOwner // nobody else ends it
 		svc.Sending, svc.Sent = func() { u.guard.Expect(svc.Scope) }, u.guard.Sent
 	}
@@ -231,7 +231,7 @@ func (u *service) guardEnd() {
 		_ = u.guard.Kill() // it is gone afterwards, or was before
 		u.j.l.disown(u.guard.PID)
 		if u.client != nil {
-			collect(u.client, dbusclient.GuardScope(u.j.rec.Identity.Nonce), u.guard.Early())
+			collect(u.client, dbusclient.GuardScope(u.j.rec().Identity.Nonce), u.guard.Early())
 		}
 		u.guard = nil
 	}
@@ -257,7 +257,7 @@ func (u *service) dropped(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, dropWait)
 	defer cancel()
 	for pause := time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 50*time.Millisecond) {
-		if loaded, err := u.client.Loaded(ctx, u.j.rec.Identity.Unit); err != nil || !loaded {
+		if loaded, err := u.client.Loaded(ctx, u.j.rec().Identity.Unit); err != nil || !loaded {
 			return
 		}
 		time.Sleep(pause)
@@ -271,14 +271,14 @@ func (u *service) recover(ctx context.Context, lost *unit.UnknownOutcomeError, h
 	defer cancel()
 	overtaken := now().Add(bridgedWait)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		found, err := u.client.Open(ctx, u.j.rec.Identity.Unit)
+		found, err := u.client.Open(ctx, u.j.rec().Identity.Unit)
 		if err == nil {
 			if u.unit != nil {
 				u.unit.Close()
 			}
 			u.unit = found
 			r := found.Read(ctx, dbusclient.DepthAll)
-			ours, cerr := found.Carries(ctx, u.j.rec.Identity.Nonce)
+			ours, cerr := found.Carries(ctx, u.j.rec().Identity.Nonce)
 			switch {
 			case cerr == nil && r.Read && r.LoadState == "loaded" && ours:
 				return nil
@@ -289,7 +289,7 @@ func (u *service) recover(ctx context.Context, lost *unit.UnknownOutcomeError, h
 			case cerr == nil && r.Read:
 				// It answers, after the connection was made anew: a request
 				// that was still under way has been carried out by now.
-				return fmt.Errorf("cannot start %s: the request was lost (%w)", u.j.rec.Identity.Unit, errLostRequest)
+				return fmt.Errorf("cannot start %s: the request was lost (%w)", u.j.rec().Identity.Unit, errLostRequest)
 			}
 		}
 		select {
@@ -308,13 +308,13 @@ func (u *service) carriedOut(ctx context.Context, h *handed) bool {
 		return true // its guard's scope is there in any case: it is not known
 	}
 	if u.guard != nil {
-		loaded, err := u.client.Loaded(ctx, dbusclient.GuardScope(u.j.rec.Identity.Nonce))
+		loaded, err := u.client.Loaded(ctx, dbusclient.GuardScope(u.j.rec().Identity.Nonce))
 		if err != nil || loaded {
 			return true // or not known
 		}
 	}
-	if u.j.rec.Identity.Far != nil {
-		loaded, err := u.client.Loaded(ctx, dbusclient.HoldSlice(u.j.rec.Identity.Nonce))
+	if u.j.rec().Identity.Far != nil {
+		loaded, err := u.client.Loaded(ctx, dbusclient.HoldSlice(u.j.rec().Identity.Nonce))
 		return err != nil || loaded
 	}
 	if h.await != nil {
@@ -347,9 +347,9 @@ func (u *service) identify(ctx context.Context, s *unit.Spec) error {
 		wallClock{}.Sleep(ctx, unloadPause) // it executes itself anew
 	}
 	if err != nil {
-		return &unit.UnknownOutcomeError{Op: "the start of " + u.j.rec.Identity.Unit, Err: err}
+		return &unit.UnknownOutcomeError{Op: "the start of " + u.j.rec().Identity.Unit, Err: err}
 	}
-	id := u.j.rec.Identity
+	id := u.j.rec().Identity
 	id.InvocationID, id.PID = r.InvocationID, r.MainPID
 	over := u.fresh && s.Lifetime == unit.LifetimeCall && u.unit.Ended()
 	if r.ControlGroup != "" {
@@ -375,7 +375,7 @@ func (u *service) identify(ctx context.Context, s *unit.Spec) error {
 	complete := func(rec *unit.Record) {
 		rec.Identity, rec.StartedAt, rec.Limits = id, &started, limits
 	}
-	complete(u.j.rec)
+	complete(u.j.rec())
 	if over {
 		return nil // what is written next is its end
 	}
@@ -385,11 +385,11 @@ func (u *service) identify(ctx context.Context, s *unit.Spec) error {
 		if _, rerr := u.j.entry.Record(); rerr != nil {
 			if u.started {
 				u.abandon()
-				err = &unit.RecordLostError{Name: u.j.rec.Name, Err: rerr}
+				err = &unit.RecordLostError{Name: u.j.rec().Name, Err: rerr}
 			}
 			return err
 		}
-		u.j.unsaved = &UnsavedError{Name: u.j.rec.Name, Err: err}
+		u.j.unsaved = &UnsavedError{Name: u.j.rec().Name, Err: err}
 	}
 	if i := slices.IndexFunc(limits, func(lim unit.Limit) bool { return !lim.Applied }); i >= 0 && s.RequireLimits {
 		u.abandon()

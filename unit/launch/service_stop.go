@@ -20,7 +20,7 @@ import (
 // a longer grace has to do without as long as it can, and so have those beyond the
 // number that a manager can stop at once.
 func (u *service) terminate(ctx context.Context, signal int, grace time.Duration) (string, error) {
-	if grace <= u.j.rec.Grace && u.unit.MayStop() {
+	if grace <= u.j.rec().Grace && u.unit.MayStop() {
 		u.thaw(ctx)
 		return stoppedUnit, u.unit.Stop(ctx)
 	}
@@ -51,7 +51,7 @@ func (l *Launcher) turn(ctx context.Context) (next func(), err error) {
 // over is true for a service of which a look has seen nothing any more, but for
 // who is just writing down how it ended.
 func (u *service) over(lk look) bool {
-	id := u.j.rec.Identity
+	id := u.j.rec().Identity
 	if id.PID == 0 || !Ended(unit.Process{PID: id.PID, StartTime: id.StartTime}) {
 		return false
 	}
@@ -78,7 +78,7 @@ func (u *service) busy() bool {
 // first; while it stops a unit it cannot be told, and what it leaves frozen is
 // thawed by its cgroup.
 func (u *service) thaw(ctx context.Context) {
-	h, id := u.j.hierarchy(), u.j.rec.Identity
+	h, id := u.j.hierarchy(), u.j.rec().Identity
 	if id.Far != nil {
 		_ = u.unit.Thaw(ctx) // one that is not frozen stays as it is
 		return

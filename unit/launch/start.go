@@ -185,7 +185,7 @@ func (l *Launcher) reclaim(ctx context.Context, name string) (gone *unit.Record,
 		return nil, nil
 	case old.last.over():
 		old.removeLeft()
-		return old.rec, old.entry.Remove()
+		return old.rec(), old.entry.Remove()
 	}
 	return nil, &unit.ExistsError{Name: name, State: rep.State}
 }

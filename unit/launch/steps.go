@@ -19,12 +19,12 @@ const (
 // noteSteps completes the record of what was done to end the job: what this process
 // did is there already, and what others did by themselves is told by its traces.
 func (j *Job) noteSteps(lk look) {
-	stop := &j.rec.Stop
+	stop := &j.rec().Stop
 	switch {
-	case stop.RequestedAt == nil && j.rec.OwnerEnded(lk.o, lk.v):
+	case stop.RequestedAt == nil && j.rec().OwnerEnded(lk.o, lk.v):
 		by := byOwner
 		if stop.By = &by; len(stop.Steps) == 0 {
-			stop.Steps = managerSteps(j.killSignal(), j.rec.Grace, j.mainEnd(lk))
+			stop.Steps = managerSteps(j.killSignal(), j.rec().Grace, j.mainEnd(lk))
 		}
 	case stop.RequestedAt == nil && stop.By == nil && j.held != nil:
 		j.held.noteSteps(lk)
@@ -53,7 +53,7 @@ func outlived(s unit.Step, main verify.Exit) bool {
 // mainEnd is how the main process ended, and when as far as anybody knows.
 func (j *Job) mainEnd(lk look) verify.Exit {
 	e := lk.v.Exit
-	if at := lk.o.Unit.MainExitAt; e.Known && !j.rec.Tended && !at.IsZero() {
+	if at := lk.o.Unit.MainExitAt; e.Known && !j.rec().Tended && !at.IsZero() {
 		e.At = at
 	}
 	return e
@@ -75,7 +75,7 @@ func managerSteps(signal int, grace time.Duration, exit verify.Exit) []unit.Step
 // does the reaper of a stop that was left to it; and one whose keeper has ended
 // before its time ends the job with it.
 func (j *Job) killedByOthers(lk look) (unit.Step, bool) {
-	rec, o := j.rec, lk.o
+	rec, o := j.rec(), lk.o
 	if o.Isolation != verify.IsolationService {
 		return killedByReaper(rec.KillDue, keptEnd(lk))
 	}

@@ -66,7 +66,7 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 		return rep, err
 	}
 	next := func() {}
-	if at := seatOf(&j.rec.Identity); j.rec.Identity.Isolation == verify.IsolationScope && !j.l.silent(at) {
+	if at := seatOf(&j.rec().Identity); j.rec().Identity.Isolation == verify.IsolationScope && !j.l.silent(at) {
 		var err error
 		if next, err = j.l.turn(ctx); err != nil {
 			return j.report(j.last), err
@@ -129,9 +129,9 @@ func (j *Job) stopOwn(ctx context.Context, grace time.Duration, by string) (rep 
 		return rep, true, err
 	}
 	defer next()
-	at := seatOf(&j.rec.Identity)
+	at := seatOf(&j.rec().Identity)
 	rep, ok := j.seenRunning()
-	if !ok || managed(j.rec.Identity.Isolation) && j.l.silent(at) {
+	if !ok || managed(j.rec().Identity.Isolation) && j.l.silent(at) {
 		return rep, false, nil
 	}
 	rep, err = j.stopWith(ctx, grace, by, FactSettled, rep, func() (string, error) {
@@ -153,8 +153,8 @@ func (j *Job) stopOwn(ctx context.Context, grace time.Duration, by string) (rep 
 func (j *Job) stopWith(ctx context.Context, grace time.Duration, by string, fact Fact, rep unit.Report, terminate func() (string, error)) (unit.Report, error) {
 	first := verify.SignalName(j.killSignal())
 	unsaved := j.begin(by, first)
-	if j.rec.Sealed != nil {
-		return *j.rec.Sealed, nil // it ended meanwhile, by itself
+	if j.rec().Sealed != nil {
+		return *j.rec().Sealed, nil // it ended meanwhile, by itself
 	}
 	detail, err := terminate()
 	unsaved = cmp.Or(unsaved, j.took(first, detail, err))
@@ -191,11 +191,11 @@ func (j *Job) told(ctx context.Context, rep unit.Report, ended error) (unit.Repo
 
 // actable refuses to act on what is not the recorded job.
 func (j *Job) actable(op string) error {
-	if j.rec.Sealed != nil {
-		return &unit.EndedError{Op: op, Name: j.rec.Name}
+	if j.rec().Sealed != nil {
+		return &unit.EndedError{Op: op, Name: j.rec().Name}
 	}
 	if state := j.last.o.Identity; state.State != verify.IdentitySame {
-		return &unit.IdentityError{Name: j.rec.Name, Detail: state.Detail}
+		return &unit.IdentityError{Name: j.rec().Name, Detail: state.Detail}
 	}
 	return j.held.actable(op, j.last)
 }
@@ -263,7 +263,7 @@ func (j *Job) took(action, detail string, failed error) error {
 func (j *Job) note(change func(*unit.Record)) error {
 	err := j.update(change)
 	if err != nil {
-		change(j.rec)
+		change(j.rec())
 	}
 	return err
 }
@@ -274,13 +274,13 @@ func (j *Job) note(change func(*unit.Record)) error {
 func (j *Job) update(change func(*unit.Record)) error {
 	rec, err := j.entry.Update(false, change)
 	if err != nil {
-		if j.rec.Lifetime == unit.LifetimeCall && j.rec.Launcher == j.l.self {
-			change(j.rec)
+		if j.rec().Lifetime == unit.LifetimeCall && j.rec().Launcher == j.l.self {
+			change(j.rec())
 			return nil
 		}
 		return err
 	}
-	j.rec = rec
+	j.record.Store(rec)
 	return nil
 }
 
@@ -344,7 +344,7 @@ func (j *Job) unproven(ctx context.Context, rep unit.Report) (unit.Report, error
 // killingAll notes that all of the job gets SIGKILL: of one that is tended nobody
 // may be left then to say how its main process ended.
 func (j *Job) killingAll() {
-	if j.rec.Tended {
+	if j.rec().Tended {
 		_ = j.note(func(rec *unit.Record) { rec.KilledAll = true }) // what fails withholds
 	}
 }
@@ -391,8 +391,8 @@ func (j *Job) Forward(ctx context.Context, who unit.Who, signal int) error {
 }
 
 func (j *Job) killSignal() int {
-	if j.rec.KillSignal == 0 {
+	if j.rec().KillSignal == 0 {
 		return int(unix.SIGTERM)
 	}
-	return j.rec.KillSignal
+	return j.rec().KillSignal
 }

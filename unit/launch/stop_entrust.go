@@ -55,15 +55,15 @@ func (j *Job) Entrust(ctx context.Context, grace *time.Duration) (unit.Report, e
 	case errors.As(err, &away) && j.last.v.Tree.Empty:
 		return rep, nil // there is nothing to end, and the report says what it is missing
 	case errors.As(err, &away):
-		return rep, &EntrustError{j.rec.Name, away.why}
+		return rep, &EntrustError{j.rec().Name, away.why}
 	case errors.As(err, &ended) && j.last.o.Cgroup.State != verify.CgroupPopulated && !j.last.o.KeeperGone:
 		return j.told(ctx, rep, err)
 	case errors.As(err, &ended) && j.last.o.Cgroup.State == verify.CgroupPopulated:
-		return rep, &EntrustError{j.rec.Name, "its manager has lost the unit, and processes are left in its cgroup"}
+		return rep, &EntrustError{j.rec().Name, "its manager has lost the unit, and processes are left in its cgroup"}
 	case err != nil:
 		return rep, err
 	}
-	wait := j.rec.Grace
+	wait := j.rec().Grace
 	if grace != nil {
 		wait = *grace
 	}
@@ -78,8 +78,8 @@ func (j *Job) Entrust(ctx context.Context, grace *time.Duration) (unit.Report, e
 		first = verify.SignalName(j.killSignal())
 	}
 	unsaved := j.begin(byStop, first)
-	if j.rec.Sealed != nil {
-		return *j.rec.Sealed, nil // it ended meanwhile, by itself
+	if j.rec().Sealed != nil {
+		return *j.rec().Sealed, nil // it ended meanwhile, by itself
 	}
 	if wait == 0 {
 		j.killingAll()
@@ -116,7 +116,7 @@ func killedAll(rec *unit.Record, o *verify.Observation) bool {
 
 // entrustable: a manager has the grace that it was told at the start.
 func (u *service) entrustable(grace time.Duration) (time.Duration, error) {
-	rec := u.j.rec
+	rec := u.j.rec()
 	if managerGrace(rec, grace) != managerGrace(rec, rec.Grace) {
 		return 0, &EntrustError{rec.Name, fmt.Sprintf("its manager was told a grace of %v at the start, and can be told no other", rec.Grace)}
 	}
@@ -127,8 +127,8 @@ func (u *service) entrustable(grace time.Duration) (time.Duration, error) {
 func (u *service) entrust(time.Duration) error { return nil }
 
 func (k *kept) entrustable(grace time.Duration) (time.Duration, error) {
-	if reaper := k.j.rec.Reaper; Ended(reaper) {
-		return 0, &EntrustError{k.j.rec.Name, fmt.Sprintf("the reaper %d that would go on with it has ended", reaper.PID)}
+	if reaper := k.j.rec().Reaper; Ended(reaper) {
+		return 0, &EntrustError{k.j.rec().Name, fmt.Sprintf("the reaper %d that would go on with it has ended", reaper.PID)}
 	}
 	return min(grace, maxEntrusted), nil
 }
@@ -137,7 +137,7 @@ func (k *kept) entrustable(grace time.Duration) (time.Duration, error) {
 const maxEntrusted = math.MaxInt32 * time.Millisecond
 
 func (k *kept) entrust(grace time.Duration) error {
-	rec := k.j.rec
+	rec := k.j.rec()
 	err := keeper.Process{PID: rec.Reaper.PID, StartTime: rec.Reaper.StartTime}.EndLater(grace)
 	if errors.Is(err, unix.ESRCH) {
 		return &EntrustError{rec.Name, fmt.Sprintf("the reaper %d that would go on with it has ended", rec.Reaper.PID)}

@@ -41,7 +41,7 @@ func (j *Job) tellStreams(rep *unit.Report, silenced bool) {
 // OutputLost is true where who kept the output of the job was killed: a stream that
 // is not closed then never will be, and what came after its end is kept nowhere.
 func (j *Job) OutputLost() bool {
-	if j.rec.Output != unit.OutputCapture || j.rec.Keeper.PID == 0 || !Ended(j.rec.Keeper) {
+	if j.rec().Output != unit.OutputCapture || j.rec().Keeper.PID == 0 || !Ended(j.rec().Keeper) {
 		return false
 	}
 	// One that ends by itself has settled the job.
@@ -75,7 +75,7 @@ func streamsOf(s *unit.Spec, io Stdio) []unit.File {
 // released is true where all members are seen, and none has one of the job's
 // streams open.
 func (j *Job) released(members []verify.Member) bool {
-	if len(j.rec.Streams) == 0 || len(members) == 0 || len(members) >= maxHolders {
+	if len(j.rec().Streams) == 0 || len(members) == 0 || len(members) >= maxHolders {
 		return false
 	}
 	for _, m := range members {
@@ -83,7 +83,7 @@ func (j *Job) released(members []verify.Member) bool {
 		if err != nil {
 			return false // it is gone, and may have left another
 		}
-		held, err := p.Holds(j.rec.Streams)
+		held, err := p.Holds(j.rec().Streams)
 		p.Close()
 		if held || err != nil {
 			return false

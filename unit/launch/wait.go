@@ -51,21 +51,21 @@ func (wallClock) Sleep(ctx context.Context, d time.Duration) {
 // no manager is there to tell the exit, it gives up after ten seconds, or at the
 // next Forward; the exit is not known then.
 func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
-	if j.rec.Sealed != nil {
-		return *j.rec.Sealed, nil
+	if j.rec().Sealed != nil {
+		return *j.rec().Sealed, nil
 	}
 	j.reach(ctx)
 	if err := j.adopt(ctx); err != nil {
 		return unit.Report{}, err
 	}
-	if j.rec.Sealed != nil {
-		return *j.rec.Sealed, nil
+	if j.rec().Sealed != nil {
+		return *j.rec().Sealed, nil
 	}
 	if err := j.started(ctx); err != nil {
 		return j.report(j.last), err
 	}
-	if j.rec.Sealed != nil {
-		return *j.rec.Sealed, nil
+	if j.rec().Sealed != nil {
+		return *j.rec().Sealed, nil
 	}
 	var alone time.Time
 	hurried := false
@@ -137,8 +137,8 @@ func (j *Job) Wait(ctx context.Context, fact Fact) (unit.Report, error) {
 				default:
 					j.reach(ctx)
 				}
-				if j.rec.Sealed != nil {
-					return *j.rec.Sealed, nil
+				if j.rec().Sealed != nil {
+					return *j.rec().Sealed, nil
 				}
 			}
 		}
@@ -161,7 +161,7 @@ func (j *Job) goesOn(ctx context.Context) bool {
 
 // reach tries again to reach what could not be reached, within a bound.
 func (j *Job) reach(ctx context.Context) {
-	far := j.rec.Identity.Far != nil
+	far := j.rec().Identity.Far != nil
 	if j.held == nil || far && now().Sub(j.sought) < farPause {
 		return
 	}
