@@ -30,6 +30,9 @@ type Entry struct {
 	name  string
 	dir   *os.Root
 	known known
+	// maker is the directory, locked from its making until the first record is
+	// written: as long as it is, somebody lives who is to write it. nil is neither.
+	maker *os.File
 }
 
 // CorruptError says that a record cannot be believed.
@@ -63,7 +66,18 @@ func (e *Entry) OpenDir() (*os.File, error) {
 }
 
 // Close releases the entry; the directory stays.
-func (e *Entry) Close() error { return e.dir.Close() }
+func (e *Entry) Close() error {
+	e.made()
+	return e.dir.Close()
+}
+
+// made: there is a first record, or there will be none.
+func (e *Entry) made() {
+	if e.maker != nil {
+		e.maker.Close()
+		e.maker = nil
+	}
+}
 
 // Record reads the record. The error is a *unit.NotFoundError when it is
 // gone, or a *CorruptError.
@@ -114,6 +128,7 @@ func (e *Entry) put(rec *unit.Record, durable bool) error {
 	b, err := e.write(recordFile, rec, durable)
 	if err == nil {
 		e.known.set(b, rec)
+		e.made()
 	}
 	return err
 }

@@ -188,12 +188,14 @@ func (s *Store) Reserve(name string) (*Entry, error) {
 	for range 8 {
 		err := s.root.Mkdir(name, 0o700)
 		if err == nil {
-			dir, err := s.root.OpenRoot(name)
+			e, err := s.reserved(name)
 			if err != nil {
-				s.root.Remove(name)
 				return nil, &DirError{s.dir, err}
 			}
-			return &Entry{store: s, name: name, dir: dir}, nil
+			if e != nil {
+				return e, nil
+			}
+			continue
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return nil, &DirError{s.dir, err}
@@ -205,12 +207,41 @@ func (s *Store) Reserve(name string) (*Entry, error) {
 	return nil, &unit.ExistsError{Name: name, State: unit.StateStarting}
 }
 
+// reserved takes a directory that was just made; nil where it is another's by now:
+// between its making and its lock it can be found abandoned, and be made anew. It is
+// of who locks it before there is a record.
+func (s *Store) reserved(name string) (*Entry, error) {
+	dir, err := s.root.OpenRoot(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		s.root.Remove(name)
+		return nil, err
+	}
+	e := &Entry{store: s, name: name, dir: dir}
+	if e.maker, err = dir.Open("."); err == nil {
+		err = unix.Flock(int(e.maker.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if err == nil && s.stands(name, e.maker) {
+		if _, err := dir.Lstat(recordFile); errors.Is(err, fs.ErrNotExist) {
+			return e, nil
+		}
+	}
+	e.Close()
+	if err != nil && err != unix.EWOULDBLOCK {
+		s.root.Remove(name)
+		return nil, err
+	}
+	return nil, nil
+}
+
 // giveWay removes a settled job. One that went away meanwhile, or that another
 // start has just reserved, is no error: the caller tries again.
 func (s *Store) giveWay(name string) error {
 	old, rec, err := s.Load(name)
 	if isNotFound(err) {
-		s.abandoned(name)
+		s.clear(name)
 		return nil
 	}
 	if err != nil {
@@ -252,9 +283,8 @@ func (s *Store) Load(name string) (*Entry, *unit.Record, error) {
 	return e, rec, nil
 }
 
-// Names lists the jobs on record, sorted. A directory whose first record was
-// not written within a minute was left by a start that died before it: it is
-// removed.
+// Names lists the jobs on record, sorted. A directory without a record that nobody
+// holds was left by a start that died before it wrote one: it is removed.
 func (s *Store) Names() ([]string, error) {
 	d, err := s.root.Open(".")
 	if err != nil {
@@ -287,27 +317,40 @@ func (s *Store) abandoned(name string) bool {
 	if _, err := s.root.Lstat(filepath.Join(name, recordFile)); !errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
-	info, err := s.root.Lstat(name)
-	if err == nil && info.IsDir() && time.Since(info.ModTime()) > time.Minute {
-		s.sweep(name)
-		s.root.Remove(name) // only when it is empty
+	// One that was made just now may be about to be locked.
+	if info, err := s.root.Lstat(name); err == nil && time.Since(info.ModTime()) > time.Second {
+		s.clear(name)
 	}
 	return true
 }
 
-// sweep removes the record that an abandoned start had begun to write.
-func (s *Store) sweep(name string) {
+// clear removes a directory that was reserved for a job, and whose maker died before
+// it wrote a record: nothing was started then. What was not made by a start stays, and
+// the directory with it.
+func (s *Store) clear(name string) {
+	if info, err := s.root.Lstat(name); err != nil || privateInfo(info) != nil {
+		return
+	}
 	d, err := s.root.Open(name)
 	if err != nil {
 		return
 	}
 	defer d.Close()
+	if unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil || !s.stands(name, d) {
+		return
+	}
 	entries, _ := d.ReadDir(-1)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), "."+recordFile+"-") {
+		if e.Name() == recordFile {
+			return
+		}
+	}
+	for _, e := range entries {
+		if e.Name() == keptFile || strings.HasPrefix(e.Name(), "."+recordFile+"-") {
 			s.root.Remove(filepath.Join(name, e.Name()))
 		}
 	}
+	s.root.Remove(name) // only when it is empty
 }
 
 func isNotFound(err error) bool {

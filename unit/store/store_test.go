@@ -183,6 +183,7 @@ func TestNames(t *testing.T) {
 	dir("young", time.Now())
 	dir("old", old)
 	dir("old-begun", old, ".job.json-AAAA")
+	dir("old-kept", old, "kept")
 	dir("old-full", old, "exit.json")
 	dir("young-begun", time.Now(), ".job.json-AAAA")
 	dir(".trash-XYZ", time.Now(), "job.json")
@@ -206,31 +207,88 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A start that died before its first record does not keep the name for ever.
+// A start that died before its first record keeps no name, and one that lives does.
 func TestAbandonedNameIsFree(t *testing.T) {
 	s := fresh(t)
-	d := filepath.Join(s.Dir(), "foo")
-	for _, begun := range []bool{false, true} {
-		if err := os.Mkdir(d, 0o700); err != nil {
+	for _, files := range [][]string{nil, {".job.json-AAAA"}, {"kept"}, {"kept", ".job.json-B"}} {
+		e, err := s.Reserve("foo")
+		if err != nil {
 			t.Fatal(err)
 		}
-		if begun {
-			if err := os.WriteFile(filepath.Join(d, ".job.json-AAAA"), []byte("{"), 0o600); err != nil {
+		for _, name := range files {
+			if err := os.WriteFile(filepath.Join(e.Dir(), name), []byte("{"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
 		var exists *unit.ExistsError
 		if _, err := s.Create(newRecord("foo")); !errors.As(err, &exists) {
-			t.Fatalf("a start that may be under way: %v", err)
+			t.Fatalf("a start that is under way, with %q: %v", files, err)
 		}
-		old := time.Now().Add(-2 * time.Minute)
-		if err := os.Chtimes(d, old, old); err != nil {
-			t.Fatal(err)
+		if names, err := s.Names(); err != nil || len(names) != 0 {
+			t.Fatalf("Names are %q, %v", names, err)
 		}
+		if _, err := os.Stat(e.Dir()); err != nil {
+			t.Fatalf("a start that is under way lost its directory: %v", err)
+		}
+		e.Close() // as by its death
 		if err := create(t, s, "foo").Remove(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("with %q: %v", files, err)
 		}
 	}
+}
+
+// What no start made stays, and its name is taken.
+func TestStrangersStay(t *testing.T) {
+	s := fresh(t)
+	own := filepath.Join(s.Dir(), "foo", "mine")
+	if err := os.Mkdir(filepath.Dir(own), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(own, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var exists *unit.ExistsError
+	if _, err := s.Reserve("foo"); !errors.As(err, &exists) {
+		t.Errorf("Reserve: %v", err)
+	}
+	if _, err := os.Stat(own); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whoever looks while a name is taken takes it from nobody.
+func TestReserveWhileOthersLook(t *testing.T) {
+	s := fresh(t)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					if _, err := s.Names(); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	for i := range 300 {
+		e, err := s.Create(newRecord("foo"))
+		if err != nil {
+			t.Errorf("start %d: %v", i, err)
+			break
+		}
+		if err := e.Remove(); err != nil {
+			t.Error(err)
+		}
+		e.Close()
+	}
+	close(stop)
+	wg.Wait()
 }
 
 func TestDefaultDir(t *testing.T) {
