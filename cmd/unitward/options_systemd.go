@@ -78,6 +78,9 @@ func (o *jobOptions) manage(s *unit.Spec) error {
 		if !foreground {
 			return &usageError{"cannot use --service-type oneshot: start does not wait for the end", "use unitward run, or unitward wait after it"}
 		}
+		if slices.ContainsFunc(s.Properties, func(p string) bool { return strings.HasPrefix(p, "TimeoutStartSec=") }) {
+			return &usageError{"cannot use TimeoutStartSec= with --service-type oneshot: there it would bound the whole run", "use --timeout"}
+		}
 	default:
 		return &usageError{"cannot use --service-type " + quote(o.serviceType) + ": exec, simple or oneshot is expected",
 			"with the others a job could say itself when it has started, or which process is its main one"}

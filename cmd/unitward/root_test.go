@@ -256,6 +256,7 @@ func TestContradictions(t *testing.T) {
 		{"run --scope --isolation group true", "--scope and --isolation"},
 		{"run --isolation group --user true", "no manager holds such a job"},
 		{"run --isolation cgroup,group --system true", "no manager holds such a job"},
+		{"run --service-type oneshot -p Nice=1 -p TimeoutStartSec=1 true", "it would bound the whole run"},
 		{"run --isolation group --service-type simple true", "no service holds such a job"},
 		{"run --isolation group --job-mode replace true", "which needs a manager"},
 		{"run --isolation group --slice x.slice true", "which needs a manager"},

@@ -81,7 +81,7 @@ func deref[T any](p *T) any {
 func (c *crash) judge() {
 	c.t.Helper()
 	defer c.swept()
-	if c.struck && c.strike == nil && c.at.Role == "run" && c.w.isolation == verify.IsolationService {
+	if c.struck && c.strike == nil && c.at.Role == "run" && (c.w.isolation == verify.IsolationService || c.w.isolation == verify.IsolationScope) {
 		c.unattended()
 	}
 	rep := c.look("status", c.name)
@@ -113,7 +113,14 @@ func (c *crash) judge() {
 func (c *crash) unattended() {
 	c.t.Helper()
 	var left []string
-	if !eventually(func() bool { left = added(c.before, runtimeFiles()); return len(left) == 0 && len(c.marked()) == 0 }) {
+	ended := func() bool {
+		left = added(c.before, runtimeFiles())
+		if c.w.isolation == verify.IsolationScope {
+			left = append(left, strings.Fields(loadedUnits(c.name+".scope"))...)
+		}
+		return len(left) == 0 && len(c.marked()) == 0
+	}
+	if !eventually(ended) {
 		c.t.Errorf("the call was killed, and left %q and %v\n%s", left, c.marked(), c)
 	}
 }

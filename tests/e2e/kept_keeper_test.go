@@ -5,12 +5,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -32,6 +34,31 @@ func TestKillsReaper(t *testing.T) {
 		w.want(0, "start", "-u", "orphan", "--output", "capture", "--leftovers", "wait", "--", "sh", "-c", "kill -9 $PPID; sleep .2; exit 3")
 		w.want(3, "wait", "--timeout", "15s", "orphan")
 		w.report("status", "orphan").has("state=settled", "exit.code=3", "confirmed=true", "tree.empty=true")
+	})
+}
+
+// A call that is killed while its scope is being made leaves none: a manager that
+// is given a process which has just ended would keep the scope for ever.
+func TestScopeOfACallThatWasKilled(t *testing.T) {
+	in(t, []string{verify.IsolationScope}, func(t *testing.T, w *ward) {
+		seed := uint64(time.Now().UnixNano())
+		rnd := rand.New(rand.NewPCG(seed, 5))
+		name := fmt.Sprintf("early-%d-", os.Getpid())
+		for i := range 60 {
+			cmd := w.cmd("run", "-u", name+fmt.Sprint(i), "--stdin", "null", "--output", "null", "--", "sleep", "1073")
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Duration(rnd.IntN(25000)) * time.Microsecond) // the moment is what is drawn
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+		var left string
+		if !eventually(func() bool { left = loadedUnits(name + "*.scope"); return left == "" }) {
+			t.Errorf("seed %d: scopes are left:\n%s", seed, left)
+			_ = exec.Command("systemctl", manager(), "stop", name+"*.scope").Run()
+		}
+		gone(t, patience, "sleep", "1073")
 	})
 }
 

@@ -67,6 +67,11 @@ type Command struct {
 	CgroupHolder *os.File
 	CgroupName   string
 	CgroupInode  uint64
+	// Scope is the name of the scope that a manager will be asked to put the main
+	// process into before Execute: when this process ends first, the main process
+	// stays until it is there, at most for some seconds, since a scope that is given
+	// a process which has just ended comes up empty, and stays. Empty is none.
+	Scope string
 	// KeeperProcs is the cgroup.procs, open for writing, of a cgroup that the
 	// reaper moves to before anything else; nil leaves it where it is.
 	KeeperProcs *os.File

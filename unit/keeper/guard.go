@@ -120,11 +120,9 @@ func (g *Guard) Keep(events string) error {
 // the guard goes on until it has, at most for a minute, or for a few seconds
 // unless Sent was called: a scope that is given a process which has just ended
 // comes up empty, and stays (seen with systemd 247 and 252). The
-// scope's name may have up to 127 bytes.
+// scope's name may have up to 256 bytes.
 func (g *Guard) Expect(scope string) {
-	if n := copy(g.area.scope[:], scope); n == len(scope) {
-		atomic.StoreUint32(&g.area.expects, uint32(n))
-	}
+	g.area.expect(scope)
 }
 
 // Removes has a guard of GuardSelf remove files when this process ends, until forget is

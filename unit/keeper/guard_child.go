@@ -44,16 +44,27 @@ type guardArea struct {
 	// keeps is true for a guard that reads, when fd tells of something, what
 	// Keep has to say.
 	keeps bool
-	// expects is the length of the name of a scope that the guard will be put
-	// into; 0 is none. The name is written first.
+	scopeWait
+	// files are to be removed.
+	files [16]guardFile
+	stack [16 << 10]byte
+}
+
+// scopeWait is what a process waits for that will be put into a scope.
+type scopeWait struct {
+	// expects is the length of the scope's name; 0 is none. The name is written first.
 	expects uint32
 	// sent is 1 once the manager was asked for it.
 	sent  uint32
-	scope [128]byte
-	// files are to be removed.
-	files [16]guardFile
-	path  [maxPath]byte
-	stack [16 << 10]byte
+	scope [maxName + 1]byte
+	path  [maxPath]byte // room to read a file, or its name
+}
+
+// expect is for before sent.
+func (w *scopeWait) expect(scope string) {
+	if n := copy(w.scope[:], scope); n == len(scope) {
+		atomic.StoreUint32(&w.expects, uint32(n))
+	}
 }
 
 // guardFile is the name of a file, which ends with a zero byte, once noted is 1.
@@ -101,7 +112,7 @@ func guard(area *guardArea) {
 			awaitEmpty(path)
 		}
 	}
-	awaitScope(area)
+	awaitScope(&area.scopeWait)
 	for {
 		syscall.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
 	}
@@ -159,7 +170,7 @@ func made(area *guardArea) bool {
 		}
 	}
 	syscall.RawSyscall(unix.SYS_CLOSE, uintptr(area.maker), 0, 0)
-	return poll[1].Revents != 0 || atomic.LoadUint32(&area.sent) != 0 || awaitScope(area)
+	return poll[1].Revents != 0 || atomic.LoadUint32(&area.sent) != 0 || awaitScope(&area.scopeWait)
 }
 
 // awaitScope waits until this process is in the scope that it expects. It is false
@@ -167,14 +178,14 @@ func made(area *guardArea) bool {
 //
 //go:nosplit
 //go:norace
-func awaitScope(area *guardArea) bool {
+func awaitScope(w *scopeWait) bool {
 	at := unix.AT_FDCWD
 	const tries, unsentTries, pause = 3000, 150, 20_000_000 // a minute, and three seconds
 	for i := range tries {
-		if i >= unsentTries && atomic.LoadUint32(&area.sent) == 0 {
+		if i >= unsentTries && atomic.LoadUint32(&w.sent) == 0 {
 			return false
 		}
-		length := uintptr(atomic.LoadUint32(&area.expects))
+		length := uintptr(atomic.LoadUint32(&w.expects))
 		if length == 0 {
 			return false
 		}
@@ -183,9 +194,9 @@ func awaitScope(area *guardArea) bool {
 		if errno != 0 {
 			return false // it will never know
 		}
-		n, _, errno := syscall.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&area.path)), maxPath)
-		syscall.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
-		if errno != 0 || contains(&area.path, n, &area.scope, length) {
+		n, _, errno := syscall.RawSyscall6(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&w.path)), maxPath, 0, 0, 0)
+		closeFD(fd)
+		if errno != 0 || contains(&w.path, n, &w.scope, length) {
 			return errno == 0
 		}
 		most := unix.Timespec{Nsec: pause}
@@ -198,10 +209,10 @@ func awaitScope(area *guardArea) bool {
 //
 //go:nosplit
 //go:norace
-func contains(text *[maxPath]byte, n uintptr, name *[128]byte, length uintptr) bool {
+func contains(text *[maxPath]byte, n uintptr, name *[maxName + 1]byte, length uintptr) bool {
 	for i := uintptr(0); i+length <= n && n <= maxPath; i++ {
 		j := uintptr(0)
-		for j < length && j < uintptr(len(name)) && text[i+j] == name[j] {
+		for j < length && j < uintptr(len(name)) && text[(i+j)&(maxPath-1)] == name[j] {
 			j++
 		}
 		if j == length {

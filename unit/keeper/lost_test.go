@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -237,5 +238,46 @@ func TestReaperObeysTerm(t *testing.T) {
 	childless(t, r)
 	if r.Lost() || r.Exit().Status.Signal() != unix.SIGKILL {
 		t.Errorf("lost %v, %+v", r.Lost(), r.Exit())
+	}
+}
+
+// Its keeper dies while a manager may be about to put the main process into a scope:
+// it stays until it is there.
+func TestMainProcessStaysForItsScope(t *testing.T) {
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := "" // the longest of those of the hierarchies
+	for line := range strings.Lines(string(own)) {
+		if _, path, _ := strings.Cut(strings.TrimSpace(line), "/"); len(path) > len(there) {
+			there = path
+		}
+	}
+	for name, scope := range map[string]string{"elsewhere": "unitward-none.scope", "there": there} {
+		t.Run(name, func(t *testing.T) {
+			c := shell("exit 5")
+			c.Scope = scope
+			r, err := subreaper(t).Fork(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// As the kernel does for a keeper that was killed.
+			if err := unix.Shutdown(r.control, unix.SHUT_RDWR); err != nil {
+				t.Fatal(err)
+			}
+			waitFor(t, func() bool {
+				_, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/%d", r.PID(), slotControl))
+				return err != nil
+			})
+			r.gate.Close()
+			if name == "elsewhere" {
+				waitFor(t, func() bool { return sleeps(r.MainPID()) })
+				if err := unix.Kill(r.PID(), unix.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
+			}
+			childless(t, r)
+		})
 	}
 }

@@ -30,6 +30,8 @@ func becomeMain(o *orders, born bool) {
 	o.gate = slotGate
 	sendRecord(o, o.gate)
 	if !admitted(o) {
+		// The end of a process in its scope is one that the scope's manager sees.
+		awaitScope(&o.scope)
 		exit(statusNoRun)
 	}
 	nameSelf(o, self)

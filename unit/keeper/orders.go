@@ -88,6 +88,7 @@ type orders struct {
 	groupCount    uintptr
 	cgroupInode   uint64
 	cgroupName    [maxName + 1]byte // in the directory at slotHolder
+	scope         scopeWait         // Command.Scope after a slash
 
 	all   pages // the mapping
 	stack pages // the children's
@@ -121,6 +122,7 @@ type orders struct {
 
 	mainEnded, childless, ending, torn bool
 	struck, spared, quiet, reports     int
+	holds                              int // how many ticks the main process is still waited for
 
 	due int64 // when everything is to end, by CLOCK_MONOTONIC in nanoseconds; 0 is never
 
@@ -233,6 +235,9 @@ func (c *Command) order() (*orders, []byte, error) {
 	if c.CgroupHolder != nil {
 		o.cgroupInode = c.CgroupInode
 		copy(o.cgroupName[:maxName], c.CgroupName)
+	}
+	if c.Scope != "" {
+		o.scope.expect("/" + c.Scope)
 	}
 	if c.Nice != nil {
 		o.hasNice, o.nice = true, int32(*c.Nice)

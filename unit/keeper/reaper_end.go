@@ -15,6 +15,10 @@ const (
 	longTick   = 100e6
 	quietTicks = 100
 
+	// holdTicks are as many short ticks: longer than a main process waits for its
+	// scope.
+	holdTicks = 400
+
 	// maxReports bounds what is told of processes that refuse, so that the
 	// keeper's socket has room for what counts, also when it does not read.
 	maxReports = 64

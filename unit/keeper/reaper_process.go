@@ -39,6 +39,10 @@ func reap(o *orders) {
 			removeCgroup(o)
 			exit(0)
 		}
+		if o.holds > 0 {
+			o.holds--
+			o.ending = o.ending || o.holds == 0 || !atGate(o)
+		}
 		if o.finishes && o.mainEnded && o.fds[slotControl] < 0 || o.due != 0 && uptime(o) >= o.due {
 			o.ending = true
 		}
@@ -156,6 +160,9 @@ func heed(o *orders) {
 		}
 		o.quiet++
 		most = uintptr(unsafe.Pointer(&o.now))
+	} else if o.holds > 0 {
+		o.now = unix.Timespec{Nsec: shortTick}
+		most = uintptr(unsafe.Pointer(&o.now))
 	} else if o.due != 0 {
 		left := max(o.due-uptime(o), 0)
 		o.now = unix.Timespec{Sec: left / 1e9, Nsec: left % 1e9}
@@ -207,11 +214,25 @@ func heed(o *orders) {
 			closeFD(slotControl)
 			o.fds[slotControl] = -1
 			o.drains = true // who kept the output is gone
-			if o.onHangup == HangupEnd {
+			switch {
+			case o.onHangup != HangupEnd:
+			case o.scope.expects > 0:
+				o.holds = holdTicks
+			default:
 				o.ending = true
 			}
 		}
 	}
+}
+
+// atGate is true for a main process that executes nothing yet, and ends by itself
+// once it is in its scope: it is in this process's session until it is admitted.
+//
+//go:nosplit
+//go:norace
+func atGate(o *orders) bool {
+	sid, _, _ := syscall.RawSyscall6(unix.SYS_GETSID, uintptr(o.main), 0, 0, 0, 0, 0)
+	return !o.mainEnded && int32(sid) == o.pid
 }
 
 // drop reads some of the output, which nobody keeps any more. It is no blocking

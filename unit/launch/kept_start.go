@@ -142,7 +142,7 @@ func (k *kept) prepare(s *unit.Spec, cmd *keeper.Command) error {
 			// No manager's word says that a scope is empty.
 			return &unit.IsolationError{Isolation: verify.IsolationScope, Refused: []unit.Refusal{{What: "proof of an empty scope", Why: cgroup.ErrNoHierarchy.Error()}}}
 		}
-		k.at = &scopePlace{j: k.j}
+		k.at, cmd.Scope = &scopePlace{j: k.j}, id.Unit
 		if parent, err := h.FindParent(""); err == nil {
 			k.takeShelter(parent)
 		}
