@@ -17,14 +17,17 @@ func TestNeverExecuted(t *testing.T) {
 		// times is how often each of the verbs is tried.
 		times int
 		verbs []string
+		says  string
 	}{
-		{"group", []string{"--gid", "0"}, "tester", 15, []string{"run", "start"}},
-		{"directory", []string{"--working-directory", "/root"}, "tester", 15, []string{"run", "start"}},
-		{"user", []string{"--uid", "no-such-user"}, "root", 15, []string{"run", "start"}},
-		{"directory of the user", []string{"--uid", "tester", "--working-directory", "/root"}, "root", 15, []string{"run", "start"}},
+		{"group", []string{"--gid", "0"}, "tester", 15, []string{"run", "start"}, ""},
+		{"directory", []string{"--working-directory", "/root"}, "tester", 15, []string{"run", "start"}, ""},
+		{"user", []string{"--uid", "no-such-user"}, "root", 15, []string{"run", "start"}, ""},
+		{"directory of the user", []string{"--uid", "tester", "--working-directory", "/root"}, "root", 15, []string{"run", "start"}, ""},
 		// It is over time, and takes longer to end than a start goes without a look.
 		{"what goes before", []string{"-p", "TimeoutStartSec=100ms", "-p", `ExecStartPre=/bin/sh -c "trap '' TERM; sleep 1.4"`}, "", 1,
-			[]string{"run", "start --pty"}},
+			[]string{"run", "start --pty"}, ""},
+		{"groups", []string{"-p", "SupplementaryGroups=daemon"}, "tester", 1, []string{"run", "start"}, "leave out -p 'SupplementaryGroups=daemon', or"},
+		{"the start job", []string{"-p", "JobTimeoutSec=100ms", "-p", "ExecStartPre=/bin/sleep 3"}, "", 1, []string{"run"}, "JobTimeoutSec="},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWard(t)
@@ -35,8 +38,8 @@ func TestNeverExecuted(t *testing.T) {
 			for range c.times {
 				for _, verb := range c.verbs {
 					a := w.want(125, append(append(strings.Fields(verb), c.args...), "--", "touch", mark)...)
-					if !strings.Contains("\n"+a.err, "\nunitward: cannot start ") || strings.Contains(a.err, "cannot confirm") {
-						t.Fatalf("want an error of the start, of %s", a)
+					if !strings.Contains("\n"+a.err, "\nunitward: cannot start ") || strings.Contains(a.err, "cannot confirm") || !strings.Contains(a.err, c.says) {
+						t.Fatalf("want an error of the start, and %q, of %s", c.says, a)
 					}
 				}
 			}
