@@ -24,11 +24,8 @@ func causeOf(s *unit.Spec, code int) (cause, hint string) {
 		return "the working directory" + dir + " cannot be entered by the user it runs as", "name another with --working-directory"
 	case statusFDs:
 		if files := assigned(s, "OpenFile"); len(files) > 0 {
-			return "a file cannot be opened: " + strings.Join(files, ", "), "check that the file of OpenFile= is there, or add :NAME:graceful"
+			return "a file cannot be opened: " + strings.Join(files, ", "), "add :NAME:graceful for one that may be missing"
 		}
-		return "its descriptors cannot be set up", "check the settings of files and sockets among -p"
-	case 213:
-		return "the secure bits cannot be set", "check SecureBits= among -p, or run it as root with --system"
 	case 217:
 		if len(assigned(s, "UserNamespacePath")) > 0 {
 			return "the user namespace cannot be entered, or the user it runs as is not there", "check UserNamespacePath= among -p"
@@ -39,8 +36,8 @@ func causeOf(s *unit.Spec, code int) (cause, hint string) {
 			return "a user manager can run a job as its own user, with that one's groups, alone", "leave out " + anotherUser(s) + ", or run it as root with --system"
 		}
 		return "there is no such user or group", "see getent passwd and getent group"
-	case 218:
-		return "the capabilities asked for cannot be had", "check the capability settings among -p, or run it as root with --system"
+	case 213, 218:
+		return "the capabilities or secure bits asked for cannot be had", "check those settings among -p, or run it as root with --system"
 	case 225:
 		return "the network namespace cannot be made", "check the network settings among -p"
 	case 226:

@@ -53,7 +53,7 @@ func (s *Store) ready(create bool) error {
 	}
 	dir := filepath.Dir(s.dir)
 	// What is there is judged before anything is made in it.
-	if err := private(dir); err != nil && !(create && errors.Is(err, fs.ErrNotExist)) {
+	if err := private(dir); err != nil && (!create || !errors.Is(err, fs.ErrNotExist)) {
 		return &DirError{dir, err}
 	}
 	root, err := os.OpenRoot(s.dir)
