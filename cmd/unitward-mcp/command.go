@@ -127,6 +127,9 @@ func (o *options) serve(s streams, caller keeper.Caller) error {
 		return err
 	}
 	defer l.Close()
+	if err := l.MakeStateDir(); err != nil {
+		return err
+	}
 	e := attend(ctx, serve.Config{
 		Launcher: l, Caller: caller, Environ: os.Environ(), Version: program.ReadIdentity(releaseVersion, releaseCommit, releaseDate).Version, MaxRunning: o.running,
 	}, after, s.in, s.out)

@@ -494,7 +494,7 @@ func TestWithoutAManager(t *testing.T) {
 }
 
 func TestUnknownJob(t *testing.T) {
-	alone(t)
+	state := alone(t)
 	for _, args := range []string{"wait foo", "status foo", "stop foo", "kill foo", "pause foo", "resume foo", "verify foo.service", "logs foo"} {
 		status, out, errs := do(t, strings.Fields(args)...)
 		if status != exitError || out != "" || !strings.HasPrefix(errs, "unitward: cannot find job foo: ") {
@@ -506,6 +506,9 @@ func TestUnknownJob(t *testing.T) {
 	}
 	if status, out, errs := do(t, "list", "--json"); status != 0 || errs != "" || out != "[]\n" {
 		t.Errorf("list --json: %d, %q, %q", status, out, errs)
+	}
+	if exists(state) {
+		t.Error("verbs that only look have made the state directory")
 	}
 }
 

@@ -38,6 +38,9 @@ func (a *app) serve(running wholeNumber) error {
 		return err
 	}
 	defer l.Close()
+	if err := l.MakeStateDir(); err != nil {
+		return err
+	}
 	ended := serve.New(serve.Config{
 		Launcher: l, Caller: a.caller, Environ: os.Environ(), Version: readIdentity().Version, MaxRunning: running.n,
 	}).Serve(ctx, a.In, a.Out)

@@ -17,16 +17,23 @@ func TestNeverExecuted(t *testing.T) {
 		// times is how often each of the verbs is tried.
 		times int
 		verbs []string
+		says  string
+		since int // the first systemd with the property
 	}{
-		{"group", []string{"--gid", "0"}, "tester", 15, []string{"run", "start"}},
-		{"directory", []string{"--working-directory", "/root"}, "tester", 15, []string{"run", "start"}},
-		{"user", []string{"--uid", "no-such-user"}, "root", 15, []string{"run", "start"}},
-		{"directory of the user", []string{"--uid", "tester", "--working-directory", "/root"}, "root", 15, []string{"run", "start"}},
+		{"group", []string{"--gid", "0"}, "tester", 15, []string{"run", "start"}, "", 0},
+		{"directory", []string{"--working-directory", "/root"}, "tester", 15, []string{"run", "start"}, "", 0},
+		{"user", []string{"--uid", "no-such-user"}, "root", 15, []string{"run", "start"}, "", 0},
+		{"directory of the user", []string{"--uid", "tester", "--working-directory", "/root"}, "root", 15, []string{"run", "start"}, "", 0},
 		// It is over time, and takes longer to end than a start goes without a look.
 		{"what goes before", []string{"-p", "TimeoutStartSec=100ms", "-p", `ExecStartPre=/bin/sh -c "trap '' TERM; sleep 1.4"`}, "", 1,
-			[]string{"run", "start --pty"}},
+			[]string{"run", "start --pty"}, "", 0},
+		{"groups", []string{"-p", "SupplementaryGroups=daemon"}, "tester", 1, []string{"run", "start"}, "leave out -p 'SupplementaryGroups=daemon', or", 0},
+		{"the start job", []string{"-p", "JobTimeoutSec=100ms", "-p", "ExecStartPre=/bin/sleep 3"}, "", 1, []string{"run"}, "JobTimeoutSec=", 258},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if v := systemdVersion(); v < c.since {
+				t.Skipf("version: systemd %d has no such property, that of %d has", v, c.since)
+			}
 			w := newWard(t)
 			if c.user != "" && (c.user == "root") != (os.Geteuid() == 0) {
 				t.Skip("the other user has this case")
@@ -35,8 +42,8 @@ func TestNeverExecuted(t *testing.T) {
 			for range c.times {
 				for _, verb := range c.verbs {
 					a := w.want(125, append(append(strings.Fields(verb), c.args...), "--", "touch", mark)...)
-					if !strings.Contains("\n"+a.err, "\nunitward: cannot start ") || strings.Contains(a.err, "cannot confirm") {
-						t.Fatalf("want an error of the start, of %s", a)
+					if !strings.Contains("\n"+a.err, "\nunitward: cannot start ") || strings.Contains(a.err, "cannot confirm") || !strings.Contains(a.err, c.says) {
+						t.Fatalf("want an error of the start, and %q, of %s", c.says, a)
 					}
 				}
 			}

@@ -48,33 +48,15 @@ func (r *Reaper) adopt() {
 }
 
 // Adopted lists the processes that came to this one from reapers that were
-// killed, of this job and of others, whose reapers are among them never. As
-// Descendants it is one look.
+// killed, of this job and of others, whose reapers are among them never, as
+// Descendants does.
 func (r *Reaper) Adopted() []Process {
-	children, err := Children(os.Getpid())
-	if err != nil {
-		return nil
-	}
-	children = r.s.theirs(children)
-	out := children
-	for _, c := range children {
-		below, _ := Descendants(c.PID)
-		out = append(out, below...)
-	}
-	return out
-}
-
-// theirs leaves those of this process's children that came from lost reapers.
-func (s *Subreaper) theirs(children []Process) []Process {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var out []Process
-	for _, c := range children {
-		if s.adopted(c.PID) {
-			out = append(out, c)
-		}
-	}
-	return out
+	found, _ := DescendantsBy(os.Getpid(), func(child int) bool {
+		r.s.mu.Lock()
+		defer r.s.mu.Unlock()
+		return r.s.adopted(child)
+	})
+	return found
 }
 
 // sweep reaps what has ended of the lost jobs, and with ending kills what has

@@ -19,43 +19,77 @@ type Process struct {
 }
 
 // Descendants lists the children of a process, theirs, and so on, parents
-// before their children. It is one look: what forks or loses its parent
-// meanwhile can be missed, so an empty list proves nothing. A process that is
-// gone has none. The error is that of reading /proc.
-func Descendants(pid int) ([]Process, error) {
-	var out []Process
-	seen := map[int]bool{pid: true}
-	for todo := []int{pid}; len(todo) > 0; todo = todo[1:] {
-		children, err := childrenOf(todo[0])
+// before their children. What is forked meanwhile can be missed, and what loses
+// its parent where they end faster than they are listed, so an empty list proves
+// nothing. A process that is gone has none. The error is that of reading /proc.
+func Descendants(pid int) ([]Process, error) { return descendants(pid, childrenOf) }
+
+// DescendantsBy lists, as Descendants does, those children of a process that are
+// wanted, theirs, and so on.
+func DescendantsBy(pid int, wanted func(child int) bool) ([]Process, error) {
+	return descendants(pid, func(parent int) ([]int, error) {
+		children, err := childrenOf(parent)
+		if parent != pid {
+			return children, err
+		}
+		var out []int
+		for _, child := range children {
+			if wanted(child) {
+				out = append(out, child)
+			}
+		}
+		return out, err
+	})
+}
+
+// looks bounds how often the descendants are listed: a parent that ends
+// meanwhile has given its children to one that may have been read before.
+const looks = 8
+
+func descendants(pid int, children func(pid int) ([]int, error)) ([]Process, error) {
+	ended := map[Process]bool{}
+	for n := 1; ; n++ {
+		found, moved, err := look(pid, children, ended)
 		if err != nil {
 			return nil, fmt.Errorf("cannot list the descendants of process %d: %w", pid, err)
 		}
-		for _, child := range children {
+		if !moved || n == looks {
+			return found, nil
+		}
+	}
+}
+
+// look lists them once. moved is true where one has ended since the look began,
+// whose children may have been missed. Those in ended, to which it adds, had ended
+// before: nobody has waited for them yet.
+func look(pid int, children func(pid int) ([]int, error), ended map[Process]bool) (found []Process, moved bool, err error) {
+	seen := map[int]bool{pid: true}
+	for todo := []Process{{PID: pid}}; len(todo) > 0; todo = todo[1:] {
+		parent := todo[0]
+		below, err := children(parent.PID)
+		if err != nil {
+			return nil, false, err
+		}
+		// The kernel gives a process's children away as it makes it a zombie.
+		if parent.PID != pid && !ended[parent] {
+			if p, err := readStat(parent.PID); err != nil || p.ended() {
+				ended[parent], moved = true, true
+			}
+		}
+		for _, child := range below {
 			start, err := StartTime(child)
+			if err != nil {
+				moved = true
+			}
 			if err != nil || seen[child] {
 				continue // gone meanwhile, or moved
 			}
 			seen[child] = true
-			out = append(out, Process{child, start})
-			todo = append(todo, child)
+			found = append(found, Process{child, start})
+			todo = append(todo, Process{child, start})
 		}
 	}
-	return out, nil
-}
-
-// Children lists the children of a process alone, as Descendants does.
-func Children(pid int) ([]Process, error) {
-	children, err := childrenOf(pid)
-	if err != nil {
-		return nil, fmt.Errorf("cannot list the children of process %d: %w", pid, err)
-	}
-	var out []Process
-	for _, child := range children {
-		if start, err := StartTime(child); err == nil { // else it is gone
-			out = append(out, Process{child, start})
-		}
-	}
-	return out, nil
+	return found, moved, nil
 }
 
 // Signal sends a signal to the process, and never to a later one of its
@@ -122,7 +156,13 @@ func childrenByParent(pid int) ([]int, error) {
 }
 
 // stat is what /proc/PID/stat says of a process's place.
-type stat struct{ parent, session int }
+type stat struct {
+	state           string
+	parent, session int
+}
+
+// ended is true for a process that nobody has waited for.
+func (s stat) ended() bool { return s.state == "Z" || s.state == "X" }
 
 func readStat(pid int) (stat, error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -139,5 +179,5 @@ func readStat(pid int) (stat, error) {
 		return stat{}, err
 	}
 	session, err := strconv.Atoi(fields[3])
-	return stat{parent, session}, err
+	return stat{fields[0], parent, session}, err
 }

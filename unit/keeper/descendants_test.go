@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"sort"
 	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -22,13 +23,7 @@ func TestDescendants(t *testing.T) {
 		if all, err = Descendants(r.PID()); err != nil {
 			t.Fatal(err)
 		}
-		sleeps := 0
-		for _, p := range all {
-			if b, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/comm"); string(b) == "sleep\n" {
-				sleeps++
-			}
-		}
-		return sleeps == 5 && len(all) == 5
+		return len(commands(t, r.PID(), "sleep")) == 5 && len(all) == 5
 	})
 	for _, p := range all {
 		if start, err := StartTime(p.PID); err != nil || start != p.StartTime {
@@ -57,6 +52,57 @@ func TestDescendants(t *testing.T) {
 	if none, err := Descendants(r.PID()); err != nil || len(none) > 0 {
 		t.Errorf("of one that is gone: %v, %v", none, err)
 	}
+}
+
+// A parent that ends after its own parent was read gives its child to that one.
+func TestDescendantsMove(t *testing.T) {
+	for name, script := range map[string]string{
+		"it is gone":                   "sleep 1005 & wait",
+		"several, one after the other": "(exec sleep 1005) & (sh -c 'sleep 1005 & wait' & exec sleep 1005) & wait",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := started(t, subreaper(t), shell(script))
+			sleeps := strings.Count(script, "sleep")
+			waitFor(t, func() bool { return len(commands(t, r.PID(), "sleep")) == sleeps })
+			moved := 0
+			found, err := descendants(r.PID(), func(pid int) ([]int, error) {
+				children, err := childrenOf(pid)
+				if pid == r.PID() || len(children) == 0 || moved == 3 {
+					return children, err
+				}
+				moved++
+				if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+					t.Error(err)
+				}
+				waitFor(t, func() bool { p, err := readStat(children[0]); return err == nil && p.parent == r.PID() })
+				return childrenOf(pid)
+			})
+			left := 0
+			for _, p := range found {
+				if s, err := readStat(p.PID); err == nil && !s.ended() {
+					left++
+				}
+			}
+			if want := len(commands(t, r.PID(), "sleep")); err != nil || moved == 0 || left != want || want == 0 {
+				t.Errorf("%d of %d are found after %d moved: %v, %v", left, want, moved, found, err)
+			}
+		})
+	}
+}
+
+// commands lists the descendants of a process that have become a program.
+func commands(t *testing.T, pid int, name string) (out []Process) {
+	t.Helper()
+	all, err := Descendants(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		if b, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/comm"); string(b) == name+"\n" {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 func TestSignalIdentity(t *testing.T) {

@@ -34,6 +34,7 @@ const (
 	firstSystemdStatus = 200
 	lastSystemdStatus  = 245
 	statusChdir        = 200
+	statusFDs          = 202
 	statusExec         = 203
 )
 
@@ -60,7 +61,10 @@ func neverRan(s *unit.Spec, name, result string, r dbusclient.Reading) error {
 	if r.ExecMainCode == 0 && r.MainPID == 0 && result != "done" {
 		e := &unit.StartError{Unit: name, Status: statusNoRun,
 			Detail: fmt.Sprintf("the start job ended as %q with result %q and nothing was executed", result, r.Result)}
-		if slices.ContainsFunc(s.Properties, func(p string) bool { return strings.HasPrefix(p, "ExecStartPre=") }) {
+		switch {
+		case result == "timeout":
+			e.Hints = []string{"it took longer than the start job may: see JobTimeoutSec= and JobRunningTimeoutSec= among -p"}
+		case len(assigned(s, "ExecStartPre")) > 0:
 			e.Hints = []string{"a command of ExecStartPre= goes before and has to succeed; what it wrote: " + journalOf(s.Manager, name)}
 		}
 		return e
@@ -82,9 +86,13 @@ func neverRan(s *unit.Spec, name, result string, r dbusclient.Reading) error {
 		return cannotEnter(s, name, err)
 	}
 	e := &unit.StartError{Unit: name, Step: stepName(code), Status: statusNoRun, Detail: fmt.Sprintf("systemd gave the status %d", code)}
-	if cause, hint := causeOf(s, code); cause != "" {
+	cause, hint := causeOf(s, code)
+	if cause != "" {
 		e.Detail += ": " + cause
 		e.Hints = []string{hint}
+	}
+	if code == statusFDs || cause == "" && code != statusExec {
+		e.Hints = append(e.Hints, "what systemd says of it: "+journalOf(s.Manager, name))
 	}
 	if code == statusExec {
 		e.Status = statusNoExec
@@ -188,42 +196,6 @@ func untaken(name string) error {
 	return &unit.StartError{Unit: name, Step: "handover", Status: statusNoRun,
 		Detail: "what was handed over to the job's process was not found by it: a property hides the files of unitward from the job, such as InaccessiblePaths= or a user's ProtectHome=yes, or ends the process first, such as SystemCallFilter=",
 		Hints:  []string{"ProtectHome=tmpfs and TemporaryFileSystem= hide the rest, and leave these in place", "a SystemCallFilter= has to allow @system-service"}}
-}
-
-// causeOf is what a status of systemd's own mostly means (systemd.exec(5)), and
-// what would help; empty for one that says it all by its name.
-func causeOf(s *unit.Spec, code int) (cause, hint string) {
-	user := s.Manager == unit.ManagerUser
-	switch code {
-	case 200:
-		return "the working directory cannot be entered by the user it runs as", "name another with --working-directory"
-	case 217:
-		if slices.ContainsFunc(s.Properties, func(p string) bool { return strings.HasPrefix(p, "UserNamespacePath=") }) {
-			return "the user namespace cannot be entered, or the user it runs as is not there", "check UserNamespacePath= among -p"
-		}
-		fallthrough
-	case 216:
-		if user {
-			return "a user manager can run a job as its own user alone", "leave out --uid and --gid, or run it as root with --system"
-		}
-		return "there is no such user or group", "see getent passwd and getent group"
-	case 218:
-		return "the capabilities asked for cannot be had", "check the capability settings among -p, or run it as root with --system"
-	case 225:
-		return "the network namespace cannot be made", "check the network settings among -p"
-	case 226:
-		if user {
-			return "a sandbox setting needs a mount namespace, which a user manager has only with user namespaces", "leave it out, add -p PrivateUsers=yes, or run it as root with --system"
-		}
-		return "the mount namespace for a sandbox setting cannot be made, or a path of it is missing", "check the paths among -p"
-	case 228:
-		return "the system call filter cannot be set", "check the SystemCall… settings among -p"
-	case 233, 238, 239, 240, 241:
-		return "a directory of a …Directory= setting cannot be made", "check those settings among -p"
-	case 243:
-		return "a credential cannot be loaded", "check the …Credential settings among -p"
-	}
-	return "", ""
 }
 
 // becomeFailed is the error of a handover that did not become the command.

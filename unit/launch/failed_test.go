@@ -65,6 +65,7 @@ func TestNeverRan(t *testing.T) {
 		{"dependency", "dependency", spec("good"), reading(257, 0, 0, false), 125, "", "depends on"},
 		{"nothing executed", "failed", spec("good"), nothing, 125, "", `"failed"`},
 		{"what goes before failed", "failed", spec("good", before), nothing, 125, "", "of ExecStartPre= goes before"},
+		{"the job took too long, not what goes before", "timeout", spec("good", before), nothing, 125, "", "longer than the start job may"},
 		{"gone, and nothing was told", "failed", spec("good"), unseen, 0, "", ""},
 		{"gone, and no process was told of", "failed", spec("good"), told, 125, "", `"failed"`},
 		{"canceled and gone", "canceled", spec("good"), unseen, 125, "", `"canceled"`},
@@ -75,6 +76,12 @@ func TestNeverRan(t *testing.T) {
 		{"256: not executed, permission", "failed", spec("plain"), reading(262, 1, 203, false), 126, "EXEC", "permission denied"},
 		{"256: not executed, though it could", "failed", spec("good"), reading(257, 1, 203, false), 126, "EXEC", "203"},
 		{"256: no directory", "failed", spec("good"), reading(257, 1, 200, false), 125, "CHDIR", "200"},
+		{"256: which directory", "failed", spec("good", here), reading(257, 1, 200, false), 125, "CHDIR", "working directory " + dir + " cannot"},
+		{"256: which directory of a property", "failed", spec("good", func(s *unit.Spec) { s.Properties = []string{"WorkingDirectory=/secret"} }), reading(257, 1, 200, false), 125, "CHDIR", "working directory /secret cannot"},
+		{"256: a file", "failed", spec("good", func(s *unit.Spec) { s.Properties = []string{"OpenFile=/x:n"} }), reading(257, 1, 202, false), 125, "FDS", "opened: OpenFile=/x:n"},
+		{"256: and what is said of it", "failed", spec("good"), reading(257, 1, 202, false), 125, "FDS", "journalctl -u foo.service"},
+		{"256: what has no cause of its own", "failed", spec("good"), reading(257, 1, 205, false), 125, "LIMITS", "journalctl -u foo.service"},
+		{"256: secure bits", "failed", spec("good"), reading(257, 1, 213, false), 125, "SECUREBITS", "secure bits"},
 		{"256: namespace", "failed", spec("good"), reading(257, 1, 226, false), 125, "NAMESPACE", "226"},
 		{"256: the last", "failed", spec("good"), reading(257, 1, 245, false), 125, "BPF", "245"},
 		{"256: beyond the last", "failed", spec("good"), reading(257, 1, 246, false), 0, "", ""},
@@ -214,11 +221,22 @@ func TestRuntimeDirIsPrivate(t *testing.T) {
 
 // A status of systemd's own comes with what it mostly means, and a way out.
 func TestCauseOf(t *testing.T) {
-	for _, code := range []int{200, 216, 217, 218, 225, 226, 228, 233, 238, 239, 240, 241, 243} {
+	for _, code := range []int{200, 213, 216, 217, 218, 225, 226, 228, 233, 238, 239, 240, 241, 243} {
 		for _, m := range []unit.Manager{unit.ManagerUser, unit.ManagerSystem} {
 			if cause, hint := causeOf(&unit.Spec{Manager: m}, code); cause == "" || hint == "" || stepName(code) == "" {
 				t.Errorf("%d of the %s manager: %q, %q", code, m, cause, hint)
 			}
+		}
+	}
+	for want, s := range map[string]*unit.Spec{
+		"leave out --uid and --gid, or":                     {UID: "a", GID: "b"},
+		"leave out -p 'SupplementaryGroups=daemon', or":     {Properties: []string{"SupplementaryGroups=daemon"}},
+		"leave out --gid and -p 'SupplementaryGroups=', or": {GID: "b", Properties: []string{"SupplementaryGroups="}},
+		"leave out what asks for another, or":               {},
+	} {
+		s.Manager = unit.ManagerUser
+		if _, hint := causeOf(s, 216); !strings.HasPrefix(hint, want) {
+			t.Errorf("%+v: %q; want %q", s, hint, want)
 		}
 	}
 	if cause, hint := causeOf(&unit.Spec{}, 203); cause != "" || hint != "" {

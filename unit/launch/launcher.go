@@ -65,7 +65,8 @@ type Config struct {
 	Self string
 }
 
-// New opens the state directory. The error is a *store.DirError.
+// New opens the state directory, which the first job makes where it is missing. The
+// error is a *store.DirError.
 func New(cfg Config) (*Launcher, error) {
 	s, err := store.Open(cfg.StateDir)
 	if err != nil {
@@ -81,6 +82,10 @@ func New(cfg Config) (*Launcher, error) {
 		stopping: make(chan struct{}, mostStopping),
 	}, nil
 }
+
+// MakeStateDir makes the state directory where it is missing, for who wants to know
+// at once that it can be used. The error is a *store.DirError.
+func (l *Launcher) MakeStateDir() error { return l.store.Make() }
 
 // Close ends the connections to the managers, and services that it started and
 // that still end with this process.

@@ -66,8 +66,8 @@ func (p *groupPlace) look(_ context.Context, lk *look) {
 	for _, m := range o.Group.Members {
 		seen[m.PID] = true
 	}
-	for _, d := range p.descendants() {
-		if m, ok := describeProcess(d); ok && !seen[d.PID] {
+	for _, m := range p.members() {
+		if !seen[m.PID] {
 			o.Group.Members = append(o.Group.Members, m)
 			if o.Group.State == verify.GroupGone {
 				o.Group.State = verify.GroupPopulated
@@ -83,13 +83,11 @@ func (p *groupPlace) lookBelow(o *verify.Observation) {
 		return
 	}
 	pgid, within := p.k.j.rec().Identity.PID, false
-	for _, d := range p.descendants() {
-		if m, ok := describeProcess(d); ok {
-			o.Group.Members = append(o.Group.Members, m)
-			o.Group.State, o.Group.PGID = verify.GroupPopulated, pgid
-			if now, err := unix.Getpgid(d.PID); err == nil && now == pgid {
-				within = true // so the number is nobody else's
-			}
+	for _, m := range p.members() {
+		o.Group.Members = append(o.Group.Members, m)
+		o.Group.State, o.Group.PGID = verify.GroupPopulated, pgid
+		if now, err := unix.Getpgid(m.PID); err == nil && now == pgid {
+			within = true // so the number is nobody else's
 		}
 	}
 	if within && p.owned().Foreign() {
@@ -112,6 +110,26 @@ func (p *groupPlace) mistaken(o *verify.Observation) string {
 		return fmt.Sprintf("process %d started at %d, recorded was %d", id.PID, s.StartTime, id.StartTime)
 	}
 	return ""
+}
+
+// memberLooks bounds how often members looks for them.
+const memberLooks = 8
+
+// members are the descendants that have not ended. Where all have that were just
+// found, they may have forked meanwhile: then it looks again.
+func (p *groupPlace) members() (out []verify.Member) {
+	for range memberLooks {
+		found := p.descendants()
+		for _, d := range found {
+			if m, ok := describeProcess(d); ok {
+				out = append(out, m)
+			}
+		}
+		if len(out) > 0 || len(found) == 0 {
+			break
+		}
+	}
+	return out
 }
 
 // describeProcess says what a process is; ok is false when it has ended.
@@ -161,21 +179,13 @@ func adopted(pid int) []keeper.Process {
 	if err != nil {
 		return nil
 	}
-	children, err := keeper.Children(pid)
-	if err != nil {
-		return nil
-	}
-	var found []keeper.Process
-	for _, c := range children {
-		if s, err := unix.Getsid(c.PID); err != nil || s == session {
-			continue
+	found, _ := keeper.DescendantsBy(pid, func(child int) bool {
+		if s, err := unix.Getsid(child); err != nil || s == session {
+			return false
 		}
-		if exe, err := os.Stat(fmt.Sprintf("/proc/%d/exe", c.PID)); err == nil && os.SameFile(exe, self) {
-			continue
-		}
-		below, _ := keeper.Descendants(c.PID)
-		found = append(append(found, c), below...)
-	}
+		exe, err := os.Stat(fmt.Sprintf("/proc/%d/exe", child))
+		return err != nil || !os.SameFile(exe, self)
+	})
 	return found
 }
 

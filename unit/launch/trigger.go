@@ -147,6 +147,9 @@ func (l *Launcher) triggered(ctx context.Context, c *dbusclient.Client, t Trigge
 	if err := fits(s.Properties, c); err != nil {
 		return nil, "", err
 	}
+	if err := l.store.Make(); err != nil { // it may be what runtimeDir takes
+		return nil, "", err
+	}
 	dir, err := l.runtimeDir()
 	if err != nil {
 		return nil, "", err

@@ -38,6 +38,9 @@ func (s *Store) Key(key string) (*Key, error) {
 	if key == "" || len(key) > maxKey {
 		return nil, fmt.Errorf("cannot use the key %.40q: 1 to %d bytes are expected", key, maxKey)
 	}
+	if err := s.Make(); err != nil {
+		return nil, err
+	}
 	if err := s.root.Mkdir(keysDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, &DirError{s.dir, err}
 	}
@@ -85,6 +88,9 @@ func (s *Store) stands(name string, f *os.File) bool {
 
 // tidyKeys removes the files of keys whose jobs are gone and which nobody holds.
 func (s *Store) tidyKeys(now time.Time) {
+	if s.ready(false) != nil {
+		return
+	}
 	dir, err := s.root.Open(keysDir)
 	if err != nil {
 		return // there is none

@@ -22,6 +22,9 @@ const (
 // Due reports whether the store was not tidied for a while, and takes it upon
 // the caller to do so now.
 func (s *Store) Due(now time.Time) bool {
+	if s.ready(false) != nil {
+		return false // nothing is in it
+	}
 	info, err := s.root.Lstat(tidyFile)
 	if err == nil && now.Sub(info.ModTime()) < tidyEvery && !info.ModTime().After(now) {
 		return false

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -24,7 +25,9 @@ import (
 
 // Store is a directory of jobs.
 type Store struct {
-	dir  string
+	dir string
+	// mu is held while root is set, once and for all, by ready.
+	mu   sync.Mutex
 	root *os.Root
 }
 
@@ -45,23 +48,6 @@ func DefaultDir(getenv func(string) string, uid int) string {
 		return filepath.Join(d, ".local", "state", "unitward")
 	}
 	return ""
-}
-
-// DirError says that the state directory cannot be used.
-type DirError struct {
-	Dir string
-	Err error
-}
-
-func (e *DirError) Error() string {
-	return fmt.Sprintf("cannot use the state directory %s: %v", e.Dir, e.Err)
-}
-
-func (e *DirError) Unwrap() error { return e.Err }
-
-// Hint proposes the way out.
-func (e *DirError) Hint() []string {
-	return []string{"name another with --state-dir or UNITWARD_STATE_DIR: a directory of yours with mode 0700"}
 }
 
 // StrayError says that what stands in the place of a job's directory is none
@@ -85,36 +71,6 @@ func (e *StrayError) Hint() []string {
 // jobsDir is where below the state directory the jobs' directories are.
 const jobsDir = "jobs"
 
-// Open opens the store in dir, an absolute path, and makes the directory with
-// mode 0700 where it is missing. The error is a *DirError.
-func Open(dir string) (*Store, error) {
-	if !filepath.IsAbs(dir) {
-		return nil, &DirError{dir, errors.New("its path is not absolute")}
-	}
-	// What is there is judged before anything is made in it.
-	if err := private(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, &DirError{dir, err}
-	}
-	jobs := filepath.Join(dir, jobsDir)
-	root, err := os.OpenRoot(jobs)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(jobs, 0o700); err != nil {
-			return nil, &DirError{dir, err}
-		}
-		root, err = os.OpenRoot(jobs)
-	}
-	if err != nil {
-		return nil, &DirError{dir, err}
-	}
-	for _, d := range []string{dir, jobs} {
-		if err := private(d); err != nil {
-			root.Close()
-			return nil, &DirError{d, err}
-		}
-	}
-	return &Store{dir: jobs, root: root}, nil
-}
-
 // SplitDir is the state directory and the job of a job's directory, which has a
 // record in it. Where it is none, or has none, the error says what is missing.
 func SplitDir(dir string) (state, name string, err error) {
@@ -137,33 +93,13 @@ func SplitDir(dir string) (state, name string, err error) {
 func (s *Store) Dir() string { return s.dir }
 
 // Close releases the store.
-func (s *Store) Close() error { return s.root.Close() }
-
-// private checks that a directory is ours alone.
-func private(dir string) error {
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return err
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.root == nil {
+		return nil
 	}
-	return privateInfo(info)
-}
-
-func privateInfo(info fs.FileInfo) error {
-	if !info.IsDir() {
-		return errors.New("it is not a directory")
-	}
-	return owned(info)
-}
-
-// owned checks owner and mode of a file or directory.
-func owned(info fs.FileInfo) error {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
-		return fmt.Errorf("it belongs to uid %d, not %d", st.Uid, os.Geteuid())
-	}
-	if perm := info.Mode().Perm(); perm&0o077 != 0 {
-		return fmt.Errorf("its mode is %04o: others can reach it", perm)
-	}
-	return nil
+	return s.root.Close()
 }
 
 // Create makes the directory and the first record of a new job: Reserve and
@@ -185,6 +121,9 @@ func (s *Store) Create(rec *unit.Record) (*Entry, error) {
 // A settled job of the same name gives way. The error is a *unit.ExistsError
 // when one is there that is not settled, or a *DirError.
 func (s *Store) Reserve(name string) (*Entry, error) {
+	if err := s.Make(); err != nil {
+		return nil, err
+	}
 	for range 8 {
 		err := s.root.Mkdir(name, 0o700)
 		if err == nil {
@@ -255,8 +194,13 @@ func (s *Store) giveWay(name string) error {
 }
 
 // Load finds a job's record. The error is a *unit.NotFoundError, a
-// *CorruptError or a *StrayError.
+// *CorruptError, a *StrayError or a *DirError.
 func (s *Store) Load(name string) (*Entry, *unit.Record, error) {
+	if err := s.ready(false); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, &unit.NotFoundError{Name: name, Dir: s.dir}
+	} else if err != nil {
+		return nil, nil, err
+	}
 	info, err := s.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, &unit.NotFoundError{Name: name, Dir: s.dir}
@@ -286,6 +230,11 @@ func (s *Store) Load(name string) (*Entry, *unit.Record, error) {
 // Names lists the jobs on record, sorted. A directory without a record that nobody
 // holds was left by a start that died before it wrote one: it is removed.
 func (s *Store) Names() ([]string, error) {
+	if err := s.ready(false); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
 	d, err := s.root.Open(".")
 	if err != nil {
 		return nil, &DirError{s.dir, err}

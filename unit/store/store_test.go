@@ -26,7 +26,57 @@ func open(t testing.TB, dir string) *Store {
 
 func fresh(t testing.TB) *Store {
 	t.Helper()
-	return open(t, filepath.Join(t.TempDir(), "state"))
+	s := open(t, filepath.Join(t.TempDir(), "state"))
+	if err := s.Make(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Who only looks makes no directory, and sees one that another makes later.
+func TestDirectoryIsMadeForJobs(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "state")
+	s := open(t, dir)
+	if names, err := s.Names(); err != nil || len(names) != 0 {
+		t.Errorf("Names of nothing: %v, %v", names, err)
+	}
+	if _, _, err := s.Load("foo"); !isNotFound(err) {
+		t.Errorf("Load of nothing: %v", err)
+	}
+	if removed, err := s.Tidy(time.Now(), func(*unit.Record) bool { return true }); removed != 0 || err != nil || s.Due(time.Now()) {
+		t.Errorf("Tidy of nothing: %d, %v", removed, err)
+	}
+	if _, err := os.Lstat(filepath.Dir(dir)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a look has made it: %v", err)
+	}
+	create(t, open(t, dir), "foo")
+	if names, err := s.Names(); err != nil || !slices.Equal(names, []string{"foo"}) {
+		t.Errorf("Names of what another made: %v, %v", names, err)
+	}
+	load(t, s, "foo")
+	k, err := open(t, filepath.Join(t.TempDir(), "state")).Key("key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Close()
+}
+
+// A directory that another makes later is judged as one that is there.
+func TestLaterDirectoryIsJudged(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	s := open(t, dir)
+	if err := errors.Join(os.MkdirAll(dir+"/jobs", 0o700), os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Names()
+	_, _, lerr := s.Load("foo")
+	_, rerr := s.Reserve("foo")
+	for _, err := range []error{err, lerr, rerr} {
+		var bad *DirError
+		if !errors.As(err, &bad) {
+			t.Errorf("a directory that others can read is used: %v", err)
+		}
+	}
 }
 
 func newRecord(name string) *unit.Record {
