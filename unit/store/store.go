@@ -168,7 +168,7 @@ func (s *Store) reserved(name string) (*Entry, error) {
 		}
 	}
 	e.Close()
-	if err != nil && err != unix.EWOULDBLOCK {
+	if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
 		s.root.Remove(name)
 		return nil, err
 	}
