@@ -125,7 +125,7 @@ func (u *service) launchFar(ctx context.Context, s *unit.Spec, io Stdio) (err er
 	}
 	if err != nil {
 		u.abandon()
-		return fmt.Errorf("cannot await the start of %s: %w", svc.Unit, err)
+		return &unit.UnknownOutcomeError{Op: "the start of " + svc.Unit, Err: err}
 	}
 	if result != "done" {
 		if err := neverRanFar(s, svc.Unit, result, u.unit.ReadStarted(ctx)); err != nil {

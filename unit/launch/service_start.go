@@ -101,12 +101,13 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	}
 	if err != nil {
 		u.abandon()
-		return fmt.Errorf("cannot await the start of %s: %w", svc.Unit, err)
+		// It may have run, and nobody could be asked: its record stays.
+		return &unit.UnknownOutcomeError{Op: "the start of " + svc.Unit, Err: err}
 	}
 	if result == "done" && old && (refusable(s) || s.PTY || resets) {
 		if executed, err = u.awaitExec(ctx); err != nil {
 			u.abandon()
-			return err
+			return &unit.UnknownOutcomeError{Op: "the start of " + svc.Unit, Err: err}
 		}
 		restore() // before the command has changed much
 	}
