@@ -60,9 +60,10 @@ func awaitBirth(o *orders, into bool) syscall.Errno {
 	o.poll[1] = unix.PollFd{Fd: slotControl, Events: unix.POLLIN}
 	for o.poll[0].Revents == 0 {
 		syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&o.poll)), 2, 0, 0, 0, 0)
-		if o.poll[1].Revents != 0 {
+		if o.poll[0].Revents == 0 && o.poll[1].Revents != 0 {
 			// The keeper is gone, or told us to end. A frozen cgroup keeps a
-			// process from ever being there, but not from being killed.
+			// process from ever being there, but not from being killed. One that is
+			// there may be known to a manager by now: see Command.Scope.
 			syscall.RawSyscall6(unix.SYS_KILL, pid, uintptr(unix.SIGKILL), 0, 0, 0, 0)
 			o.poll[1].Fd = -1
 		}
