@@ -116,7 +116,7 @@ func (j *Job) command(s *unit.Spec, io Stdio) (*keeper.Command, []*os.File, erro
 		return nil, opened, err
 	}
 	c.Record, opened = record, append(opened, record)
-	if j.rec().Identity.Isolation == verify.IsolationScope && !slices.ContainsFunc(s.Env, func(kv string) bool { return strings.HasPrefix(kv, "INVOCATION_ID=") }) {
+	if _, own := lookup(s.Env, "INVOCATION_ID"); j.rec().Identity.Isolation == verify.IsolationScope && !own {
 		c.Told = "INVOCATION_ID" // as systemd-run --scope has it
 	}
 	var who *user.User

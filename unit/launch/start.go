@@ -128,13 +128,7 @@ func (l *Launcher) start(ctx context.Context, s *unit.Spec, io Stdio, key *store
 	}
 	rec.Streams = streamsOf(s, io)
 	j := newJob(l, rec, entry)
-	// While the manager is being connected to: the first encoding of a type
-	// takes longer than all later ones. The record is written once the unit's
-	// place is known, before the start.
-	if managed(s.Isolation[0]) {
-		err = entry.Fits(rec)
-	}
-	if err == nil && key != nil {
+	if key != nil {
 		err = key.Put(rec.Name)
 	}
 	if err == nil {

@@ -133,13 +133,6 @@ func (e *Entry) put(rec *unit.Record, durable bool) error {
 	return err
 }
 
-// Fits fails for a record that Put could not write, before anything else is
-// done for the job.
-func (e *Entry) Fits(rec *unit.Record) error {
-	_, err := e.encode(recordFile, rec)
-	return err
-}
-
 func (e *Entry) encode(name string, v any) ([]byte, error) {
 	b, err := encode(v)
 	if err != nil {
