@@ -74,7 +74,11 @@ func TestDescendantsMove(t *testing.T) {
 				if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 					t.Error(err)
 				}
-				waitFor(t, func() bool { p, err := readStat(children[0]); return err == nil && p.parent == r.PID() })
+				waitFor(t, func() bool {
+					p, err := readStat(children[0])
+					killed, gone := readStat(pid)
+					return err == nil && p.parent == r.PID() && (gone != nil || killed.ended())
+				})
 				return childrenOf(pid)
 			})
 			left := 0
@@ -90,7 +94,8 @@ func TestDescendantsMove(t *testing.T) {
 	}
 }
 
-// commands lists the descendants of a process that have become a program.
+// commands lists the descendants of a process that run a program: one that has
+// ended and was not waited for keeps its name.
 func commands(t *testing.T, pid int, name string) (out []Process) {
 	t.Helper()
 	all, err := Descendants(pid)
@@ -98,7 +103,8 @@ func commands(t *testing.T, pid int, name string) (out []Process) {
 		t.Fatal(err)
 	}
 	for _, p := range all {
-		if b, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/comm"); string(b) == name+"\n" {
+		s, err := readStat(p.PID)
+		if b, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/comm"); err == nil && !s.ended() && string(b) == name+"\n" {
 			out = append(out, p)
 		}
 	}
