@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -21,17 +22,17 @@ func openReport(target string) (reportSink, error) {
 	case "":
 		return reportSink{}, nil
 	case "-":
-		return reportSink{}, &usageError{`cannot use --report "-": standard output is the job's`, "name a file (./- is one of that name), or an open descriptor, such as fd:2"}
+		return reportSink{}, unusable(target, "standard output is the job's (./- is a file of that name)")
 	}
 	if fd, ok := strings.CutPrefix(target, "fd:"); ok {
 		n, err := strconv.ParseUint(fd, 10, 16)
 		if err != nil {
-			return reportSink{}, usage("cannot use --report %s: a descriptor's number is expected after fd:", quote(target))
+			return reportSink{}, unusable(target, "a descriptor's number is expected after fd:")
 		}
 		// A copy, to be closed with the report: the number may be standard error's.
 		own, err := unix.FcntlInt(uintptr(n), unix.F_DUPFD_CLOEXEC, 3)
 		if err != nil {
-			return reportSink{}, usage("cannot use --report %s: the descriptor is not open", quote(target))
+			return reportSink{}, unusable(target, "the descriptor is not open")
 		}
 		if n > 2 {
 			unix.CloseOnExec(int(n)) // the job has no use for it
@@ -40,9 +41,18 @@ func openReport(target string) (reportSink, error) {
 	}
 	f, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return reportSink{}, usage("cannot use --report: %v", err)
+		var path *os.PathError
+		if errors.As(err, &path) {
+			err = path.Err
+		}
+		return reportSink{}, unusable(target, err.Error())
 	}
 	return reportSink{f}, nil
+}
+
+// unusable is a --report that goes nowhere.
+func unusable(target, why string) error {
+	return &usageError{fmt.Sprintf("cannot use --report %s: %s", quote(target), why), "name a file that can be written, or an open descriptor, such as fd:2"}
 }
 
 // Write writes the report as one line of JSON.

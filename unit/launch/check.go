@@ -228,7 +228,7 @@ func CheckAssigned(properties, given []string) error {
 		name, _, _ := strings.Cut(p, "=")
 		for _, field := range given {
 			if name == Assigned(field) {
-				return &FieldError{Field: field, Other: "property", OtherValue: Quote(p), Problem: "both set the property"}
+				return &FieldError{Field: field, Other: "property", OtherValue: Quote(p), Problem: "both set the property", Help: "leave out one of the two"}
 			}
 		}
 	}

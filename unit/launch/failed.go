@@ -64,6 +64,8 @@ func neverRan(s *unit.Spec, name, result string, r dbusclient.Reading) error {
 		switch {
 		case result == "timeout":
 			e.Hints = []string{"it took longer than the start job may: see JobTimeoutSec= and JobRunningTimeoutSec= among -p"}
+		case result == "assert":
+			e.Hints = []string{"an Assert…= among -p does not hold: see systemd.unit(5)"}
 		case len(assigned(s, "ExecStartPre")) > 0:
 			e.Hints = []string{"a command of ExecStartPre= goes before and has to succeed; what it wrote: " + journalOf(s.Manager, name)}
 		}

@@ -64,6 +64,7 @@ func TestNeverRan(t *testing.T) {
 		{"not read", "failed", spec("gone"), dbusclient.Reading{}, 0, "", ""},
 		{"dependency", "dependency", spec("good"), reading(257, 0, 0, false), 125, "", "depends on"},
 		{"nothing executed", "failed", spec("good"), nothing, 125, "", `"failed"`},
+		{"an assertion", "assert", spec("good", before), nothing, 125, "", "an Assert…= among -p"},
 		{"what goes before failed", "failed", spec("good", before), nothing, 125, "", "of ExecStartPre= goes before"},
 		{"the job took too long, not what goes before", "timeout", spec("good", before), nothing, 125, "", "longer than the start job may"},
 		{"gone, and nothing was told", "failed", spec("good"), unseen, 0, "", ""},

@@ -3,8 +3,9 @@ package launch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/unit"
@@ -107,9 +108,9 @@ func (j *Job) try(ctx context.Context, rung string, s *unit.Spec, io Stdio) erro
 	switch {
 	case s.Lifetime != unit.LifetimeOwner || !OwnerGone(j.rec()):
 	case s.OwnerUnit != "":
-		return &OwnerUnitError{s.OwnerUnit, "it has just ended"}
+		return &OwnerError{Unit: s.OwnerUnit, Why: "it has just ended"}
 	default:
-		return fmt.Errorf("cannot start %s: its owner, process %d, is not there", j.rec().Name, s.OwnerPID)
+		return &OwnerError{PID: s.OwnerPID, Why: unix.ESRCH.Error()}
 	}
 	outlives := s.DetachAfter > 0 || s.Leftovers == unit.LeftoversKeep && s.Output == unit.OutputCapture
 	if s.Lifetime == unit.LifetimeCall && !outlives {

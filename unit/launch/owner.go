@@ -15,18 +15,27 @@ import (
 	"github.com/unitward/unitward/verify"
 )
 
-// OwnerUnitError says that a job cannot be bound to a unit. Nothing of it ran.
-type OwnerUnitError struct {
+// OwnerError says that a job cannot be bound to a unit, or to a process where Unit
+// is empty. Nothing of it ran.
+type OwnerError struct {
 	Unit string
+	PID  int
 	Why  string
 }
 
-func (e *OwnerUnitError) Error() string {
-	return fmt.Sprintf("cannot end a job with unit %s: %s", e.Unit, e.Why)
+func (e *OwnerError) Error() string {
+	owner := "unit " + e.Unit
+	if e.Unit == "" {
+		owner = fmt.Sprintf("process %d", e.PID)
+	}
+	return fmt.Sprintf("cannot end a job with %s: %s", owner, e.Why)
 }
 
 // Hint proposes the way out.
-func (e *OwnerUnitError) Hint() []string {
+func (e *OwnerError) Hint() []string {
+	if e.Unit == "" {
+		return []string{"name a process that is there, or a unit that has processes with --owner-unit"}
+	}
 	return []string{"name a unit that has processes, or one of them with --owner-pid"}
 }
 
@@ -39,7 +48,7 @@ func (e *OwnerUnitError) Hint() []string {
 func (l *Launcher) ownerUnit(ctx context.Context, s *unit.Spec) (unit.OwnerUnit, error) {
 	h := l.hierarchy()
 	if h == nil {
-		return unit.OwnerUnit{}, &OwnerUnitError{s.OwnerUnit, "nobody can see when it has no process left: " + cgroup.ErrNoHierarchy.Error()}
+		return unit.OwnerUnit{}, &OwnerError{Unit: s.OwnerUnit, Why: "nobody can see when it has no process left: " + cgroup.ErrNoHierarchy.Error()}
 	}
 	managers := []unit.Manager{unit.ManagerUser, unit.ManagerSystem}
 	if s.Manager == unit.ManagerSystem {
@@ -75,7 +84,7 @@ func (l *Launcher) ownerUnit(ctx context.Context, s *unit.Spec) (unit.OwnerUnit,
 		}
 		return o, nil
 	}
-	return unit.OwnerUnit{}, &OwnerUnitError{s.OwnerUnit, strings.Join(whys, "; ")}
+	return unit.OwnerUnit{}, &OwnerError{Unit: s.OwnerUnit, Why: strings.Join(whys, "; ")}
 }
 
 // OwnerGone reports whether what a job of lifetime owner was to end with has ended.

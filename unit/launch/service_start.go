@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
@@ -215,7 +217,9 @@ func (u *service) watchOwner(s *unit.Spec) (err error) {
 	case s.OwnerUnit != "":
 		u.guard, err = u.guardUnit()
 	default:
-		u.guard, err = keeper.GuardProcess(s.OwnerPID)
+		if u.guard, err = keeper.GuardProcess(s.OwnerPID); errors.Is(err, unix.ESRCH) {
+			err = &OwnerError{PID: s.OwnerPID, Why: unix.ESRCH.Error()}
+		}
 	}
 	return err
 }
