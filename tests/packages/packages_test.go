@@ -200,6 +200,7 @@ func TestNothingHappens(t *testing.T) {
 			}
 		}
 	}
+	needTool(t, "rpm")
 	for _, rpm := range files(t, built(t, "first"), "*.rpm", 2*len(programs)) {
 		needs := "unitward"
 		if !strings.HasPrefix(filepath.Base(rpm), "unitward-mcp-") {
