@@ -33,14 +33,19 @@ func runQuietly(cmd *exec.Cmd) error {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+		endTogether(cmd)
 	}
 	cmd.WaitDelay = 20 * time.Second
 	if err := tiedToThread(cmd.Run); err != nil {
 		return fmt.Errorf("%s: %w\n%s", strings.TrimPrefix(cmd.Args[0], "/proc/self/"), err, lastLines(out.String(), 30))
 	}
 	return nil
+}
+
+// endTogether has an interruption of a command reach what it has started, too.
+func endTogether(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 }
 
 // tiedToThread calls f on a thread that lasts as long as the call: Pdeathsig

@@ -39,12 +39,18 @@ func runUnit(ctx context.Context, o options) ([]testRun, error) {
 	if err != nil {
 		return nil, err
 	}
+	endTogether(cmd)
 	start := time.Now()
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("cannot run the unit tests: %w", err)
-	}
-	outcomes, err := collect(out, log)
-	werr := cmd.Wait()
+	var outcomes []Outcome
+	var werr error
+	err = tiedToThread(func() (err error) {
+		if err := cmd.Start(); err != nil {
+			return fmt.Errorf("cannot run the unit tests: %w", err)
+		}
+		outcomes, err = collect(out, log)
+		werr = cmd.Wait()
+		return err
+	})
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

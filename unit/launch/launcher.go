@@ -44,6 +44,8 @@ type Launcher struct {
 	guards map[unit.Manager]*sharedGuard
 	// owned are children of this process that are of no job.
 	owned map[int]struct{}
+	// ending are guards of settled jobs whose scopes a manager is being told to stop.
+	ending sync.WaitGroup
 	// stopping has one for each unit that a manager is being told to stop.
 	stopping chan struct{}
 }
@@ -90,6 +92,7 @@ func (l *Launcher) MakeStateDir() error { return l.store.Make() }
 // Close ends the connections to the managers, and services that it started and
 // that still end with this process.
 func (l *Launcher) Close() {
+	l.ending.Wait()
 	for _, g := range l.sharedGuards() {
 		g.release(l)
 	}

@@ -295,7 +295,10 @@ func (u *service) release(ctx context.Context, lk look) error {
 	if u.guard != nil {
 		u.guard.Release() // it ends while the report is written
 		if u.guard.Early() || overlooks(u.client.Version()) {
-			u.guardEnd()
+			// So does its scope.
+			ending := &service{j: u.j, client: u.client, guard: u.guard}
+			u.guard = nil
+			u.j.l.ending.Go(ending.guardEnd)
 		}
 	}
 	return nil
