@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/unit"
@@ -200,90 +197,6 @@ func (j *Job) actable(op string) error {
 	return j.held.actable(op, j.last)
 }
 
-// begin records who wants the end, and the first step to it, before anything is
-// done; an empty action is none yet. What the job's own terms demand was asked for
-// with the job.
-func (j *Job) begin(by, action string) error {
-	at := now()
-	return j.note(func(rec *unit.Record) {
-		if rec.Sealed != nil {
-			return
-		}
-		if rec.Stop.RequestedAt == nil {
-			rec.Stop.By = &by
-			if by != byTimeout && by != byLeftovers && by != byOutput {
-				rec.Stop.RequestedAt = &at
-			}
-		}
-		if action != "" {
-			rec.Stop.Steps = append(rec.Stop.Steps, unit.Step{At: at, Action: action})
-		}
-	})
-}
-
-// step records what is about to be done: whoever sees what comes of it then knows
-// of it.
-func (j *Job) step(action string) error {
-	at := now()
-	return j.note(func(rec *unit.Record) {
-		if rec.Sealed == nil {
-			rec.Stop.Steps = append(rec.Stop.Steps, unit.Step{At: at, Action: action})
-		}
-	})
-}
-
-// took adds what there is to say of the last step of an action, and drops one that
-// failed.
-func (j *Job) took(action, detail string, failed error) error {
-	if detail == "" && failed == nil {
-		return nil
-	}
-	return j.note(func(rec *unit.Record) {
-		all := []*unit.Stop{&rec.Stop}
-		if rec.Sealed != nil {
-			all = append(all, &rec.Sealed.Stop)
-		}
-		for _, stop := range all {
-			i := len(stop.Steps) - 1
-			for i >= 0 && stop.Steps[i].Action != action {
-				i--
-			}
-			switch {
-			case i < 0:
-			case failed != nil:
-				stop.Steps = slices.Delete(slices.Clone(stop.Steps), i, i+1)
-			default:
-				stop.Steps[i].Detail = detail
-			}
-		}
-	})
-}
-
-// note changes the record, in this process also where it cannot be written.
-func (j *Job) note(change func(*unit.Record)) error {
-	err := j.update(change)
-	if err != nil {
-		change(j.rec())
-	}
-	return err
-}
-
-// update changes the record on disk, and as this process has it. A job of
-// lifetime call is its caller's, who can go on with what he knows: that
-// nothing can be written down is said at its end.
-func (j *Job) update(change func(*unit.Record)) error {
-	rec, err := j.entry.Update(false, change)
-	if err != nil {
-		if j.rec().Lifetime == unit.LifetimeCall && j.rec().Launcher == j.l.self {
-			change(j.rec())
-			return nil
-		}
-		return err
-	}
-	j.record.Store(rec)
-	return nil
-}
-
 // kill ends everything that is left, and waits for the proof. The end of the
 // grace can cut the last look off in the middle, and what was not seen is not
 // acted on: so it looks again.
@@ -339,60 +252,4 @@ func (j *Job) unproven(ctx context.Context, rep unit.Report) (unit.Report, error
 	}
 	j.keepExit(j.last)
 	return rep, nil
-}
-
-// killingAll notes that all of the job gets SIGKILL: of one that is tended nobody
-// may be left then to say how its main process ended.
-func (j *Job) killingAll() {
-	if j.rec().Tended {
-		_ = j.note(func(rec *unit.Record) { rec.KilledAll = true }) // what fails withholds
-	}
-}
-
-// Signal sends a signal to the main process or to all of the job. The error
-// is a *unit.EndedError when there is none, a *unit.IdentityError when what
-// is there is not the job, or the manager's refusal.
-func (j *Job) Signal(ctx context.Context, who unit.Who, signal int) error {
-	err := j.act(ctx, "signal", func(b backend) error {
-		if who == unit.WhoAll && signal == sigKill {
-			j.killingAll()
-		}
-		return b.signal(ctx, who, signal)
-	})
-	if err != nil || signal != sigKill {
-		return err
-	}
-	_, err = j.witness(ctx)
-	return err
-}
-
-// witness stays to see what comes of SIGKILL. A kernel may also kill what is put
-// into a cgroup after cgroup.kill: then no recorder runs, and whoever holds the unit
-// is its only witness.
-func (j *Job) witness(ctx context.Context) (unit.Report, error) {
-	waited, cancel := context.WithTimeout(ctx, witnessWait)
-	defer cancel()
-	rep, err := j.Wait(waited, FactSettled)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		err = nil
-	}
-	return rep, err
-}
-
-// Forward sends a signal to a job that this process started and holds. One that
-// cannot reach the job since there is no manager any more ends a wait for what
-// only the manager could tell. The errors are those of Signal.
-func (j *Job) Forward(ctx context.Context, who unit.Who, signal int) error {
-	err := j.held.forward(ctx, who, signal)
-	if err != nil {
-		offer(j.urged)
-	}
-	return err
-}
-
-func (j *Job) killSignal() int {
-	if j.rec().KillSignal == 0 {
-		return int(unix.SIGTERM)
-	}
-	return j.rec().KillSignal
 }
