@@ -22,7 +22,7 @@ func testFlags(name string, args []string, suites, vms string) (options, error) 
 	flags.StringVar(&o.run, "run", "", "the tests to run in the rig (a regular expression)")
 	flags.StringVar(&o.vmRun, "vm-run", "", "the tests to run in emulated machines (a regular expression); each has its own")
 	packages := flags.String("packages", strings.Join(rigPackages, ","), "the packages whose tests run in the rig")
-	flags.DurationVar(&o.timeout, "timeout", 20*time.Minute, "how long one test binary may run")
+	flags.DurationVar(&o.timeout, "timeout", time.Hour, "how long one test binary may run")
 	flags.IntVar(&o.width, "j", 4, "machines at a time; emulated ones at most one for each processor")
 	flags.BoolVar(&o.cover, "cover", false, "write build/coverage.txt")
 	if err := flags.Parse(args); err != nil {
@@ -188,6 +188,9 @@ func (r *report) finish(ctx context.Context, o options, cut error) (int, error) 
 		if err := mergeCoverage(ctx, o.out); err != nil {
 			return 1, err
 		}
+	}
+	if s := o.spared(); s != "" {
+		fmt.Println(s)
 	}
 	if r.print(os.Stdout) {
 		return 1, nil

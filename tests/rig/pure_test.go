@@ -267,3 +267,30 @@ func TestStatusWriter(t *testing.T) {
 		t.Error("no status is taken for one")
 	}
 }
+
+// What asks no manager runs in the first and the last suite, and in a single one.
+func TestSpared(t *testing.T) {
+	t.Setenv(isolationVariable, "") // to be put back
+	os.Unsetenv(isolationVariable)
+	for n, want := range map[int]string{1: "", 2: "", 3: "bookworm", 4: "bookworm and trixie"} {
+		o := options{suites: Suites[:n]}
+		if got := o.spared(); (got == "") != (want == "") || !strings.HasPrefix(got, "not repeated in "+want) && want != "" {
+			t.Errorf("%d suites: %q; want %q", n, got, want)
+		}
+		for i, s := range Suites {
+			between := i > 0 && i < n-1
+			if got := o.isolations(s); o.spares(s) != between || (got != nil) != between {
+				t.Errorf("%d suites, %s: %v, %v", n, s, o.spares(s), got)
+			}
+		}
+	}
+	for dir, want := range map[string]bool{"fallback/cgroup": true, "unit/keeper": true, "unit/keeper2": false, "tests/e2e": false, "unit/serve": false} {
+		if got := (testBinary{Dir: dir}).unmanaged(); got != want {
+			t.Errorf("%s: %v", dir, got)
+		}
+	}
+	t.Setenv(isolationVariable, "group")
+	if got := (&options{suites: Suites}).isolations(Suites[1]); got != nil {
+		t.Errorf("who says which is not overruled: %v", got)
+	}
+}

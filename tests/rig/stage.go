@@ -17,7 +17,7 @@ const inside = "/opt/unitward"
 // rigPackages have tests that need systemd or cgroups; a pattern that matches
 // nothing yet is passed over.
 var rigPackages = []string{
-	"./tests/e2e", "./tests/faults", "./dbusclient/...", "./fallback/...", "./unit/keeper/...", "./unit/launch/...", "./unit/serve/...", "./cmd/unitward-mcp",
+	"./tests/e2e", "./tests/faults", "./dbusclient", "./dbusclient/property", "./fallback/...", "./unit/keeper/...", "./unit/launch/...", "./unit/serve", "./cmd/unitward-mcp",
 	"./" + packageTests,
 }
 

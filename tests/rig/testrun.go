@@ -92,7 +92,7 @@ func runSuite(ctx context.Context, s Suite, st *stage, o options) (runs []testRu
 				if err := ctx.Err(); err != nil {
 					return runs, context.Cause(ctx)
 				}
-				if !p.takes(b, user) {
+				if !p.takes(b, user) || o.spares(s) && b.unmanaged() {
 					continue
 				}
 				if b.Dir == packageTests {
@@ -181,7 +181,7 @@ func runBinary(ctx context.Context, m *Machine, user string, b testBinary, st *s
 		args = append(args, "-test.skip="+p.skip)
 	}
 	code, err := m.Run(ctx, Command{
-		User: user, Argv: append([]string{b.file()}, args...), Dir: b.in(), Env: testEnv(st),
+		User: user, Argv: append([]string{b.file()}, args...), Dir: b.in(), Env: testEnv(st, o.isolations(m.Suite)...),
 		Stdout: conv, Stderr: conv, Left: &r.Left,
 	})
 	r.finish(conv, code, err)

@@ -20,6 +20,9 @@ const use = async (name, args, options) => {
   return r.structuredContent;
 };
 const sh = (script, more) => ({ command: ['sh', '-c', script], ...common, ...more });
+const written = async (file) => { // the shell makes it before it writes
+  while (!existsSync(`${dir}/${file}`) || !readFileSync(`${dir}/${file}`, 'utf8').endsWith('\n')) await new Promise((next) => { setTimeout(next, 5); });
+};
 const alive = (file) => existsSync(`/proc/${readFileSync(`${dir}/${file}`, 'utf8').trim()}`);
 const steps = {
   async tools() {
@@ -36,6 +39,7 @@ const steps = {
   async threshold() {
     const r = await use('run', sh(`echo $$ > ${dir}/stays; setsid sleep 300 & sleep 300`, { background_after_ms: 50 }));
     assert.deepEqual([r.background, r.report.confirmed], [true, false]);
+    await written('stays');
     const stopped = await use('stop', { name: r.name });
     assert.deepEqual([stopped.confirmed, stopped.facts.tree, alive('stays')], [true, true, false]);
     await use('release', { name: r.name });
@@ -51,7 +55,7 @@ const steps = {
   async cancel() {
     const abort = new AbortController();
     const call = use('run', sh(`echo $$ > ${dir}/cancelled; sleep 300`, { name: 'cancelled' }), { signal: abort.signal });
-    while (!existsSync(`${dir}/cancelled`)) await new Promise((next) => { setTimeout(next, 5); });
+    await written('cancelled');
     abort.abort();
     await assert.rejects(call); // by the client; the answer comes and is passed over
     const { report } = await use('wait', { name: 'cancelled' });
@@ -64,7 +68,8 @@ const steps = {
   async end() {
     await use('start', sh(`echo $$ > ${dir}/call; sleep 300`));
     const left = await use('start', sh(`echo $$ > ${dir}/detached; sleep 300`, { name: 'detached', lifetime: 'detached' }));
-    while (!existsSync(`${dir}/call`) || !existsSync(`${dir}/detached`)) await new Promise((next) => { setTimeout(next, 5); });
+    await written('call');
+    await written('detached');
     const { pid } = transport;
     await client.close();
     assert.deepEqual([left.name, existsSync(`/proc/${pid}`), alive('call'), alive('detached')], ['detached', false, false, true]);
