@@ -71,7 +71,7 @@ func TestManyOfOneName(t *testing.T) {
 // Case 30: a code is never lost, one after the other and 8 at a time.
 func TestManyCodes(t *testing.T) {
 	in(t, all, func(t *testing.T, w *ward) {
-		runs := w.runs(100)
+		runs := w.runs(40)
 		for _, width := range []int{1, 8} {
 			t.Run(fmt.Sprint(width), func(t *testing.T) {
 				w := w.again(t)
@@ -187,7 +187,7 @@ func added(before, after []string) []string {
 // Case 50: runs leave nothing but their settled records.
 func TestManyLeaveNothing(t *testing.T) {
 	in(t, all, func(t *testing.T, w *ward) {
-		runs := w.runs(120)
+		runs := w.runs(60)
 		temporary := t.TempDir()
 		w.env = append(os.Environ(), "TMPDIR="+temporary)
 		w.want(0, "run", "--", "true") // the slice and the directories are there

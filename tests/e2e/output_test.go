@@ -233,7 +233,7 @@ func TestFlatMemory(t *testing.T) {
 		for name, c := range map[string]struct {
 			output string
 			bytes  string
-		}{"passed on": {"inherit", "5G"}, "kept": {"capture", "1G"}} {
+		}{"passed on": {"inherit", "1G"}, "kept": {"capture", "256M"}} {
 			t.Run(name, func(t *testing.T) {
 				w := w.again(t)
 				null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)

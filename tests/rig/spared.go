@@ -7,8 +7,8 @@ import (
 )
 
 // The suites of a run have one kernel, that of the host. What asks no manager for
-// anything is tested in the first and the last of them alone: it is the same in
-// those between, and more than half of all tests.
+// anything is tested in the last of them alone: it is the same in all of them, and
+// half of all tests.
 
 // unmanagedPackages ask no manager for anything; a slash takes in those below.
 var unmanagedPackages = []string{"fallback/", "unit/keeper"}
@@ -26,9 +26,9 @@ func (b testBinary) unmanaged() bool {
 	})
 }
 
-// spares is true for a suite between others.
+// spares is true for a suite that comes before another.
 func (o *options) spares(s Suite) bool {
-	return slices.Contains(o.suites, s) && s != o.suites[0] && s != o.suites[len(o.suites)-1]
+	return slices.Contains(o.suites, s) && s != o.suites[len(o.suites)-1]
 }
 
 // isolations are what a suite's tests are told of the isolations to test; nothing is
@@ -42,14 +42,14 @@ func (o *options) isolations(s Suite) []string {
 
 // spared says what is not repeated, for the report.
 func (o *options) spared() string {
-	var between []string
+	var sparing []string
 	for _, s := range o.suites {
 		if o.spares(s) {
-			between = append(between, s.Name)
+			sparing = append(sparing, s.Name)
 		}
 	}
-	if len(between) == 0 {
+	if len(sparing) == 0 {
 		return ""
 	}
-	return "not repeated in " + strings.Join(between, " and ") + ", whose kernel is the others': " + strings.Join(unmanagedPackages, ", ") + ", and all isolations but " + managedIsolations
+	return "in " + o.suites[len(o.suites)-1].Name + " alone, and not in " + strings.Join(sparing, ", ") + ", whose kernel is the same: " + strings.Join(unmanagedPackages, ", ") + ", and all isolations but " + managedIsolations
 }

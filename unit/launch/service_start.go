@@ -111,7 +111,10 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 		}
 		restore() // before the command has changed much
 	}
-	if result != "done" || !executed && old && (refusable(s) || !dbusclient.WaitsForExec(u.client.Version())) {
+	// A start job that is done with the fork says nothing of the command, and a
+	// unit that goes on no more than that.
+	forked := !dbusclient.WaitsForExec(u.client.Version()) && u.unit.Ended()
+	if result != "done" || !executed && old && (refusable(s) || forked) {
 		if err := neverRan(s, svc.Unit, result, u.unit.ReadStarted(ctx)); err != nil {
 			u.abandon()
 			return err
