@@ -24,6 +24,7 @@ func testFlags(name string, args []string, suites, vms string) (options, error) 
 	packages := flags.String("packages", strings.Join(rigPackages, ","), "the packages whose tests run in the rig")
 	flags.DurationVar(&o.timeout, "timeout", time.Hour, "how long one test binary may run")
 	flags.IntVar(&o.width, "j", 4, "machines at a time; emulated ones at most one for each processor")
+	flags.BoolVar(&o.spare, "spare", false, "leave out what another machine of the run shows as well")
 	flags.BoolVar(&o.cover, "cover", false, "write build/coverage.txt")
 	if err := flags.Parse(args); err != nil {
 		return o, usageError(err.Error())
@@ -189,8 +190,8 @@ func (r *report) finish(ctx context.Context, o options, cut error) (int, error) 
 			return 1, err
 		}
 	}
-	if s := o.spared(); s != "" {
-		fmt.Println(s)
+	for _, line := range o.spared() {
+		fmt.Println(line)
 	}
 	if r.print(os.Stdout) {
 		return 1, nil

@@ -268,29 +268,45 @@ func TestStatusWriter(t *testing.T) {
 	}
 }
 
-// What asks no manager runs in the last suite.
+// What asks no manager runs in the last suite, and an ordinary user's all in the
+// first and the last.
 func TestSpared(t *testing.T) {
 	t.Setenv(isolationVariable, "") // to be put back
 	os.Unsetenv(isolationVariable)
-	for n, want := range map[int]string{1: "", 2: "in bookworm alone, and not in bullseye,", 4: "in sid alone, and not in bullseye, bookworm, trixie,"} {
-		o := options{suites: Suites[:n]}
-		if got := o.spared(); (got == "") != (want == "") || !strings.HasPrefix(got, want) {
+	for n, want := range map[int]string{
+		1: "",
+		2: "spared bullseye: ",
+		4: "spared bullseye, bookworm, trixie: |spared bookworm, trixie, as tester: ",
+	} {
+		o := options{suites: Suites[:n], spare: true}
+		var starts []string
+		for _, line := range o.spared() {
+			starts = append(starts, line[:strings.Index(line, ": ")+2])
+		}
+		if got := strings.Join(starts, "|"); got != want {
 			t.Errorf("%d suites: %q; want %q", n, got, want)
 		}
 		for i, s := range Suites {
-			before := i < n-1
-			if got := o.isolations(s); o.spares(s) != before || (got != nil) != before {
-				t.Errorf("%d suites, %s: %v, %v", n, s, o.spares(s), got)
+			before, between := i < n-1, i > 0 && i < n-1
+			if got := o.isolations(s); o.spares(s) != before || (got != nil) != before || o.between(s) != between {
+				t.Errorf("%d suites, %s: %v, %v, %v", n, s, o.spares(s), o.between(s), got)
 			}
 		}
+	}
+	o := options{suites: Suites, spare: true}
+	if first, second := passes(o, Suites[0]), passes(o, Suites[1]); len(second) != len(first)+1 || len(first[0].users) != 2 || second[1].run != scripts {
+		t.Errorf("the passes are %v and %v", first, second)
 	}
 	for dir, want := range map[string]bool{"fallback/cgroup": true, "unit/keeper": true, "unit/keeper2": false, "tests/e2e": false, "unit/serve": false} {
 		if got := (testBinary{Dir: dir}).unmanaged(); got != want {
 			t.Errorf("%s: %v", dir, got)
 		}
 	}
+	if o.spare = false; o.isolations(Suites[1]) != nil || o.spared() != nil {
+		t.Error("nothing is spared where nobody wants it")
+	}
 	t.Setenv(isolationVariable, "group")
-	if got := (&options{suites: Suites}).isolations(Suites[1]); got != nil {
-		t.Errorf("who says which is not overruled: %v", got)
+	if o.spare = true; o.isolations(Suites[1]) != nil {
+		t.Error("who says which is overruled")
 	}
 }

@@ -27,7 +27,8 @@ type options struct {
 	run      string // -test.run in the rig
 	vmRun    string // -test.run in the emulated machines; empty is what each has
 	timeout  time.Duration
-	width    int // machines at a time
+	width    int  // machines at a time
+	spare    bool // see spares
 	cover    bool
 	out      string // where the logs go
 	built    string // where the packages are; empty where none were built
@@ -86,7 +87,7 @@ func runSuite(ctx context.Context, s Suite, st *stage, o options) (runs []testRu
 		}
 	}
 	failed := false
-	for _, p := range passes(o) {
+	for _, p := range passes(o, s) {
 		for _, user := range p.users {
 			for _, b := range st.Binaries {
 				if err := ctx.Err(); err != nil {
@@ -146,17 +147,22 @@ const (
 	disturbingManagers = "^TestDisturbedManager"
 )
 
-func passes(o options) []pass {
+func passes(o options, s Suite) []pass {
 	if o.run != "" {
 		return []pass{{users: users, run: o.run, any: true}}
 	}
-	return []pass{
-		{users: users, skip: "^TestVM|" + disturbing}, // TestVM is for the emulated machines
-		{users: []string{"root"}, run: "^TestInstalled", only: packageTests},
-		{users: []string{"tester"}, run: disturbing, only: "tests/e2e", log: "disturbed-"},
-		{users: []string{"root"}, run: disturbingManagers, only: "tests/e2e", log: "managers-"},
-		{users: []string{"root"}, run: disturbing, skip: disturbingManagers, only: "tests/e2e", log: "disturbed-"},
+	undisturbed := pass{users: users, skip: "^TestVM|" + disturbing} // TestVM is for the emulated machines
+	begin := []pass{undisturbed}
+	if o.between(s) {
+		begin[0].users = []string{"root"}
+		begin = append(begin, pass{users: []string{"tester"}, run: scripts, only: "tests/e2e"})
 	}
+	return append(begin,
+		pass{users: []string{"root"}, run: "^TestInstalled", only: packageTests},
+		pass{users: []string{"tester"}, run: disturbing, only: "tests/e2e", log: "disturbed-"},
+		pass{users: []string{"root"}, run: disturbingManagers, only: "tests/e2e", log: "managers-"},
+		pass{users: []string{"root"}, run: disturbing, skip: disturbingManagers, only: "tests/e2e", log: "disturbed-"},
+	)
 }
 
 // runBinary runs one test binary, its directory being the package's own.
