@@ -170,7 +170,7 @@ func TestDoctor(t *testing.T) {
 // name; the job ends with the session.
 func TestCallsDoNotBlock(t *testing.T) {
 	in(t, func(t *testing.T, rung string) {
-		p := dial(t, rung, "--background-after=1500ms")
+		p := dial(t, rung, "--background-after=2500ms")
 		id := p.use("run", p.job(map[string]any{"name": "slow"}, "sh", "-c", "echo begun; sleep 47403"))
 		var r runResult
 		p.outcome(id).into(t, &r)
@@ -192,7 +192,7 @@ func TestCallsDoNotBlock(t *testing.T) {
 			t.Errorf("there were %d notifications of progress", n)
 		}
 		// A stop that takes longer than a call may goes on, too.
-		p.call("start", p.job(map[string]any{"name": "deaf", "grace_ms": 3000}, "sh", "-c", "trap '' TERM; echo armed; while :; do sleep .1; done")).into(t, &serve.StartResult{})
+		p.call("start", p.job(map[string]any{"name": "deaf", "grace_ms": 5000}, "sh", "-c", "trap '' TERM; echo armed; while :; do sleep .1; done")).into(t, &serve.StartResult{})
 		if !eventually(func() bool {
 			var out serve.OutputResult
 			p.call("logs", map[string]any{"name": "deaf"}).into(t, &out)
