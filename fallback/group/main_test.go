@@ -27,7 +27,7 @@ const (
 	nobody = 65529
 	// patience bounds every wait for a condition. It is no expectation: a test
 	// that waits this long has failed.
-	patience = 20 * time.Second
+	patience = time.Minute
 	// leash is the descriptor whose end ends every process of a test.
 	leash = 3
 )

@@ -27,7 +27,7 @@ import (
 
 // patience bounds every wait for a condition. It is no expectation: a test
 // that waits this long has failed.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // needRig ends a test that has no systemd of its own to talk to. The rig
 // makes a skip there an error.

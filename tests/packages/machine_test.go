@@ -15,7 +15,7 @@ import (
 
 // patience bounds every wait for a condition. It is no expectation: a test
 // that waits this long has failed.
-const patience = 30 * time.Second
+const patience = 3 * time.Minute
 
 func eventually(ok func() bool) bool {
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {

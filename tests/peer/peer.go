@@ -17,7 +17,7 @@ import (
 
 // Patience bounds every wait for a condition. It is no expectation: a test that
 // waits this long has failed.
-const Patience = 20 * time.Second
+const Patience = time.Minute
 
 // Eventually waits for a condition, and reports whether it came about.
 func Eventually(is func() bool) bool {

@@ -51,7 +51,7 @@ func started(t testing.TB, s *Subreaper, c *Command) *Reaper {
 
 // patience bounds every wait for a condition. It is no expectation: a test
 // that waits this long has failed.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func childless(t testing.TB, r *Reaper) {
 	t.Helper()

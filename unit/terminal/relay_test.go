@@ -14,7 +14,7 @@ import (
 )
 
 // patience bounds every wait; a test that waits this long has failed.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // pair is a pseudo-terminal that passes every key on, both of whose ends can be
 // read with a deadline.

@@ -21,7 +21,7 @@ import (
 
 // patience bounds a whole session. It is no expectation: one that takes this
 // long has failed.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // modulesVariable says where npm has put what mcp/package.json names.
 const modulesVariable = "UNITWARD_NODE_MODULES"
