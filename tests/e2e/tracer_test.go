@@ -107,7 +107,7 @@ func runTracer(program string) int {
 		}
 	}()
 	for {
-		for quiet := 0; quiet < 300; quiet++ { // to be woken takes longer than most calls
+		for quiet := 0; quiet < 20; quiet++ { // to be woken takes longer than many calls
 			var ws unix.WaitStatus
 			tid, err := unix.Wait4(-1, &ws, unix.WALL|unix.WNOHANG, nil)
 			if err == nil && tid > 0 {

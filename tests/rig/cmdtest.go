@@ -190,8 +190,8 @@ func (r *report) finish(ctx context.Context, o options, cut error) (int, error) 
 			return 1, err
 		}
 	}
-	for _, line := range o.spared() {
-		fmt.Println(line)
+	if s := o.spared(); s != "" {
+		fmt.Println(s)
 	}
 	if r.print(os.Stdout) {
 		return 1, nil

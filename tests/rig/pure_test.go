@@ -268,45 +268,49 @@ func TestStatusWriter(t *testing.T) {
 	}
 }
 
-// What asks no manager runs in the last suite, and an ordinary user's all in the
-// first and the last.
+// What asks no manager runs in the last suite, and an ordinary user's all.
 func TestSpared(t *testing.T) {
 	t.Setenv(isolationVariable, "") // to be put back
 	os.Unsetenv(isolationVariable)
-	for n, want := range map[int]string{
-		1: "",
-		2: "spared bullseye: ",
-		4: "spared bullseye, bookworm, trixie: |spared bookworm, trixie, as tester: ",
-	} {
+	for n, want := range map[int]string{1: "", 2: "spared bullseye: ", 4: "spared bullseye, bookworm, trixie: "} {
 		o := options{suites: Suites[:n], spare: true}
-		var starts []string
-		for _, line := range o.spared() {
-			starts = append(starts, line[:strings.Index(line, ": ")+2])
-		}
-		if got := strings.Join(starts, "|"); got != want {
+		if got := o.spared(); (got == "") != (want == "") || !strings.HasPrefix(got, want) {
 			t.Errorf("%d suites: %q; want %q", n, got, want)
-		}
-		for i, s := range Suites {
-			before, between := i < n-1, i > 0 && i < n-1
-			if got := o.isolations(s); o.spares(s) != before || (got != nil) != before || o.between(s) != between {
-				t.Errorf("%d suites, %s: %v, %v, %v", n, s, o.spares(s), o.between(s), got)
-			}
 		}
 	}
 	o := options{suites: Suites, spare: true}
-	if first, second := passes(o, Suites[0]), passes(o, Suites[1]); len(second) != len(first)+1 || len(first[0].users) != 2 || second[1].run != scripts {
-		t.Errorf("the passes are %v and %v", first, second)
+	const all, managed, raw = "", managedIsolations, unmanagedIsolations
+	for i, s := range Suites {
+		type part struct{ user, isolations, run string }
+		want := []part{{"root", managed, all}, {"tester", managed, scripts}}
+		if i == len(Suites)-1 {
+			want = []part{{"root", managed, all}, {"root", raw, scripts}, {"tester", all, all}}
+		}
+		logs := map[string]bool{}
+		for j, w := range want {
+			p := passes(o, s)[j]
+			if len(p.users) != 1 || p.users[0] != w.user || p.isolations != w.isolations || p.run != w.run || (p.only == "") != (w.run == all) || logs[w.user+p.log] {
+				t.Errorf("pass %d of %s is %+v; want %+v", j, s, p, w)
+			}
+			logs[w.user+p.log] = true
+			if env := p.environment(); (len(env) > 0) != (w.isolations != all) {
+				t.Errorf("pass %d of %s has %v", j, s, env)
+			}
+		}
+		if o.spares(s) != (i < len(Suites)-1) {
+			t.Errorf("%s: %v", s, o.spares(s))
+		}
 	}
 	for dir, want := range map[string]bool{"fallback/cgroup": true, "unit/keeper": true, "unit/keeper2": false, "tests/e2e": false, "unit/serve": false} {
 		if got := (testBinary{Dir: dir}).unmanaged(); got != want {
 			t.Errorf("%s: %v", dir, got)
 		}
 	}
-	if o.spare = false; o.isolations(Suites[1]) != nil || o.spared() != nil {
-		t.Error("nothing is spared where nobody wants it")
+	if o.spare = false; o.spared() != "" || len(passes(o, Suites[1])[0].users) != 2 || passes(o, Suites[1])[0].isolations != all {
+		t.Error("it spares where nobody wants it")
 	}
 	t.Setenv(isolationVariable, "group")
-	if o.spare = true; o.isolations(Suites[1]) != nil {
-		t.Error("who says which is overruled")
+	if env := (pass{isolations: managed}).environment(); env != nil {
+		t.Errorf("who says which is overruled: %v", env)
 	}
 }

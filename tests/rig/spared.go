@@ -8,19 +8,20 @@ import (
 
 // A run that spares leaves out what another machine of it shows as well. The suites
 // have one kernel, that of the host: what asks no manager for anything is tested in
-// the last of them alone. As an ordinary user, the suites between the first and the
-// last have the scripts and the disturbances alone: what a user's manager does
-// otherwise, the oldest and the newest show, and root's passes show of each version.
+// the last of them alone, and as root, which the unit tests are too, by the scripts.
+// As an ordinary user the others have the scripts and the disturbances: what else a
+// user's manager does, the last shows, and root's passes show of each version.
 
 // unmanagedPackages ask no manager for anything; a slash takes in those below.
 var unmanagedPackages = []string{"fallback/", "unit/keeper"}
 
 const (
 	isolationVariable = "UNITWARD_TEST_ISOLATION"
-	// managedIsolations are those that a manager holds, as the variable lists them.
-	managedIsolations = "service,scope"
-	// scripts are the tests of the command line that the suites between have as
-	// an ordinary user.
+	// managedIsolations are those that a manager holds, as the variable lists
+	// them, and unmanagedIsolations the others.
+	managedIsolations   = "service,scope"
+	unmanagedIsolations = "cgroup,group"
+	// scripts are the tests of the command line.
 	scripts = "^(TestScripts|TestServiceScripts)$"
 )
 
@@ -35,34 +36,36 @@ func (o *options) spares(s Suite) bool {
 	return o.spare && slices.Contains(o.suites, s) && s != o.suites[len(o.suites)-1]
 }
 
-// between is true for a suite that another comes before, too.
-func (o *options) between(s Suite) bool { return o.spares(s) && s != o.suites[0] }
-
-// isolations are what a suite's tests are told of the isolations to test; nothing is
-// all of them.
-func (o *options) isolations(s Suite) []string {
-	if _, told := os.LookupEnv(isolationVariable); told || !o.spares(s) {
-		return nil
+// sparing are the passes of a suite in the place of an undisturbed one of both users.
+func (o *options) sparing(s Suite, undisturbed pass) []pass {
+	root, tester := undisturbed, undisturbed
+	root.users, root.isolations = []string{"root"}, managedIsolations
+	if tester.users = []string{"tester"}; o.spares(s) {
+		tester = pass{users: tester.users, run: scripts, only: "tests/e2e", isolations: managedIsolations}
+		return []pass{root, tester}
 	}
-	return []string{isolationVariable + "=" + managedIsolations}
+	return []pass{root, {users: root.users, run: scripts, only: "tests/e2e", isolations: unmanagedIsolations, log: "unmanaged-"}, tester}
 }
 
-// spared says what is not repeated, a line each, for the report.
-func (o *options) spared() (lines []string) {
-	names := func(which func(Suite) bool) string {
-		var out []string
-		for _, s := range o.suites {
-			if which(s) {
-				out = append(out, s.Name)
-			}
+// environment is what the tests of a pass are told of the isolations to test.
+func (p pass) environment() []string {
+	if _, told := os.LookupEnv(isolationVariable); told || p.isolations == "" {
+		return nil
+	}
+	return []string{isolationVariable + "=" + p.isolations}
+}
+
+// spared says what is not repeated, for the report; empty is nothing.
+func (o *options) spared() string {
+	var names []string
+	for _, s := range o.suites {
+		if o.spares(s) {
+			names = append(names, s.Name)
 		}
-		return strings.Join(out, ", ")
 	}
-	if list := names(o.spares); list != "" {
-		lines = append(lines, "spared "+list+": "+strings.Join(unmanagedPackages, ", ")+", and all isolations but "+managedIsolations)
+	if len(names) == 0 {
+		return ""
 	}
-	if list := names(o.between); list != "" {
-		lines = append(lines, "spared "+list+", as tester: all but "+scripts+" and "+disturbing)
-	}
-	return lines
+	return "spared " + strings.Join(names, ", ") + ": " + strings.Join(unmanagedPackages, ", ") + ", isolations " + unmanagedIsolations +
+		", and as tester all but " + scripts + " and " + disturbing
 }

@@ -125,6 +125,8 @@ type pass struct {
 	only string
 	// any takes in the packages that have a pass of their own.
 	any bool
+	// isolations are those to test; empty is all.
+	isolations string
 	// log is put before the names of the logs.
 	log string
 }
@@ -153,9 +155,8 @@ func passes(o options, s Suite) []pass {
 	}
 	undisturbed := pass{users: users, skip: "^TestVM|" + disturbing} // TestVM is for the emulated machines
 	begin := []pass{undisturbed}
-	if o.between(s) {
-		begin[0].users = []string{"root"}
-		begin = append(begin, pass{users: []string{"tester"}, run: scripts, only: "tests/e2e"})
+	if o.spare {
+		begin = o.sparing(s, undisturbed)
 	}
 	return append(begin,
 		pass{users: []string{"root"}, run: "^TestInstalled", only: packageTests},
@@ -187,7 +188,7 @@ func runBinary(ctx context.Context, m *Machine, user string, b testBinary, st *s
 		args = append(args, "-test.skip="+p.skip)
 	}
 	code, err := m.Run(ctx, Command{
-		User: user, Argv: append([]string{b.file()}, args...), Dir: b.in(), Env: testEnv(st, o.isolations(m.Suite)...),
+		User: user, Argv: append([]string{b.file()}, args...), Dir: b.in(), Env: testEnv(st, p.environment()...),
 		Stdout: conv, Stderr: conv, Left: &r.Left,
 	})
 	r.finish(conv, code, err)
