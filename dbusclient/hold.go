@@ -41,7 +41,17 @@ func (c *Client) hold(ctx context.Context, u *Unit) (l *link, asked *pending) {
 	}
 	h.held = l
 	c.held++
-	return l, l.send(ctx, u.path, sdUnit+".Ref")
+	return l, l.ref(ctx, u.name)
+}
+
+// ref asks for a reference to a unit by its name, which is refused for one that is
+// not there. By its path the manager would make one that stands for it and that the
+// reference keeps: of a scope, and where a directory of units has changed since it
+// was last read, as by the upgrade of a package, it then tells of that unit for ever,
+// and of nothing else any more (seen with systemd 252, 257 and 262; the systemd
+// project's issue 18527).
+func (l *link) ref(ctx context.Context, name string) *pending {
+	return l.send(ctx, sdPath, sdMgr+".RefUnit", name)
 }
 
 // claim follows a unit that is about to be started on a link. ref says whether
@@ -158,7 +168,7 @@ func (c *Client) install(ctx context.Context, l *link) bool {
 		if c.mayHold(h, l) {
 			h.held = l
 			c.held++
-			asked[path] = l.send(ctx, path, sdUnit+".Ref")
+			asked[path] = l.ref(ctx, h.name)
 		}
 	}
 	c.mu.Lock()
