@@ -283,7 +283,10 @@ func TestSpared(t *testing.T) {
 	for i, s := range Suites {
 		type part struct{ user, isolations, run string }
 		want := []part{{"root", managed, all}, {"tester", managed, scripts}}
-		if i == len(Suites)-1 {
+		switch i {
+		case 1, 2:
+			want = []part{{"root", "service", all}, {"root", "scope", scripts}, want[1]}
+		case len(Suites) - 1:
 			want = []part{{"root", managed, all}, {"root", raw, scripts}, {"tester", all, all}}
 		}
 		logs := map[string]bool{}

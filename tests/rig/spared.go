@@ -10,7 +10,9 @@ import (
 // have one kernel, that of the host: what asks no manager for anything is tested in
 // the last of them alone, and as root, which the unit tests are too, by the scripts.
 // As an ordinary user the others have the scripts and the disturbances: what else a
-// user's manager does, the last shows, and root's passes show of each version.
+// user's manager does, the last shows, and root's passes show of each version. Scopes
+// are tested whole in the first and the last, and by the scripts in those between. On
+// the host itself, isolation group is left out, which depends on nothing there.
 
 // unmanagedPackages ask no manager for anything; a slash takes in those below.
 var unmanagedPackages = []string{"fallback/", "unit/keeper"}
@@ -42,7 +44,11 @@ func (o *options) sparing(s Suite, undisturbed pass) []pass {
 	root.users, root.isolations = []string{"root"}, managedIsolations
 	if tester.users = []string{"tester"}; o.spares(s) {
 		tester = pass{users: tester.users, run: scripts, only: "tests/e2e", isolations: managedIsolations}
-		return []pass{root, tester}
+		if s == o.suites[0] {
+			return []pass{root, tester}
+		}
+		root.isolations = "service"
+		return []pass{root, {users: root.users, run: scripts, only: "tests/e2e", isolations: "scope", log: "scope-"}, tester}
 	}
 	return []pass{root, {users: root.users, run: scripts, only: "tests/e2e", isolations: unmanagedIsolations, log: "unmanaged-"}, tester}
 }
@@ -67,5 +73,5 @@ func (o *options) spared() string {
 		return ""
 	}
 	return "spared " + strings.Join(names, ", ") + ": " + strings.Join(unmanagedPackages, ", ") + ", isolations " + unmanagedIsolations +
-		", and as tester all but " + scripts + " and " + disturbing
+		", and as tester all but " + scripts + " and " + disturbing + "; between the first and the last, scopes but for " + scripts + "; on the host, group"
 }

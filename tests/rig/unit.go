@@ -34,6 +34,9 @@ func runUnit(ctx context.Context, o options) ([]testRun, error) {
 	cmd := goCommand(ctx, args...)
 	// What has to run in machines is this driver's to see to.
 	cmd.Env = append(cmd.Env, "UNITWARD_REQUIRE=", packagesVariable+"="+o.built, modulesVariable+"="+o.modules)
+	if _, told := os.LookupEnv(isolationVariable); o.spare && !told {
+		cmd.Env = append(cmd.Env, isolationVariable+"=cgroup")
+	}
 	cmd.Stderr = log
 	out, err := cmd.StdoutPipe()
 	if err != nil {
