@@ -48,11 +48,17 @@ func (u *service) guardSelf() (err error) {
 
 func (u *service) guardEnd() {
 	if u.guard != nil {
-		_ = u.guard.Kill() // it is gone afterwards, or was before
-		u.j.l.disown(u.guard.PID)
-		if u.client != nil {
-			collect(u.client, dbusclient.GuardScope(u.j.rec().Identity.Nonce), u.guard.Early())
-		}
+		u.j.l.endGuard(u.guard, u.client, dbusclient.GuardScope(u.j.rec().Identity.Nonce))
 		u.guard = nil
+	}
+}
+
+// endGuard ends and reaps a guard, and has its scope collected; c is nil where no
+// manager was asked for one.
+func (l *Launcher) endGuard(g *keeper.Guard, c *dbusclient.Client, scope string) {
+	_ = g.Kill() // it is gone afterwards, or was before
+	l.disown(g.PID)
+	if c != nil {
+		collect(c, scope, g.Early())
 	}
 }

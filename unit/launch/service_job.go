@@ -296,9 +296,9 @@ func (u *service) release(ctx context.Context, lk look) error {
 		u.guard.Release() // it ends while the report is written
 		if u.guard.Early() || overlooks(u.client.Version()) {
 			// So does its scope.
-			ending := &service{j: u.j, client: u.client, guard: u.guard}
+			l, guard, c, scope := u.j.l, u.guard, u.client, dbusclient.GuardScope(u.j.rec().Identity.Nonce)
 			u.guard = nil
-			u.j.l.ending.Go(ending.guardEnd)
+			l.ending.Go(func() { l.endGuard(guard, c, scope) })
 		}
 	}
 	return nil

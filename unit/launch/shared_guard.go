@@ -105,11 +105,7 @@ func (g *sharedGuard) start(ctx context.Context, l *Launcher, c *dbusclient.Clie
 
 // drop ends and reaps the guard, for who holds the lock.
 func (g *sharedGuard) drop(l *Launcher) {
-	_ = g.guard.Close() // it is gone afterwards, or was before
-	l.disown(g.guard.PID)
-	if g.client != nil {
-		collect(g.client, g.scope, g.guard.Early())
-	}
+	l.endGuard(g.guard, g.client, g.scope)
 	g.guard = nil
 }
 
