@@ -60,7 +60,8 @@ func waitFor(t *testing.T, ok func() bool) {
 	}
 }
 
-// member starts a process in the cgroup that ends when its stdin does.
+// member starts a process in the cgroup that ends when its stdin does. It is there
+// by its name: what has just been executed has none for a moment.
 func member(t *testing.T, dir string, argv ...string) (cmd *exec.Cmd, end func()) {
 	t.Helper()
 	d, err := os.Open(dir)
@@ -89,6 +90,13 @@ func member(t *testing.T, dir string, argv ...string) (cmd *exec.Cmd, end func()
 		}
 	}
 	t.Cleanup(end)
+	for named := false; !named; {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		named = len(b) > 0
+	}
 	return cmd, end
 }
 

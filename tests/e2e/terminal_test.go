@@ -52,7 +52,7 @@ func TestTerminalNotAsked(t *testing.T) {
 					t.Fatalf("the caller is stopped: %s", s.shown())
 				}
 			}
-			if group := s.foreground(); group != caller && !zombie(caller) {
+			if group := s.foreground(); group != caller && !exiting(caller) {
 				t.Fatalf("group %d has the terminal of %d: %s", group, caller, s.shown())
 			}
 		}
@@ -212,6 +212,19 @@ func stateOf(pid int) string {
 	_, rest, _ := strings.Cut(string(b), ") ")
 	state, _, _ := strings.Cut(rest, " ")
 	return state
+}
+
+// exiting is true from when a process begins to end, which is before it gives its
+// terminal back (do_exit and PF_EXITING in the kernel's sources; proc_pid_stat(5)).
+func exiting(pid int) bool {
+	const flag = 0x4
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(b), ") ")
+	var state string
+	var parent, group, session, tty, foreground int
+	var flags uint64
+	fmt.Sscan(rest, &state, &parent, &group, &session, &tty, &foreground, &flags)
+	return err != nil || flags&flag != 0
 }
 
 // What is typed into a pipe reaches the job's terminal, and so does its end.

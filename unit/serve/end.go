@@ -13,9 +13,10 @@ const (
 	// proofTime is how long, after the longest grace, after each proof of the end of
 	// one of its jobs and after whatever a manager says, the server stays for the next
 	// proof. In the worst case that takes proofEach for each of them: a manager ends
-	// them one after another, and can run a program for each before it tells of any.
+	// them one after another, and can run a program for each before it tells of any;
+	// 100 ms were not enough for a manager of 560 on a busy machine.
 	proofTime = 5 * time.Second
-	proofEach = 100 * time.Millisecond
+	proofEach = 500 * time.Millisecond
 	// farewellTime is how long it stays for a client that does not read.
 	farewellTime = 5 * time.Second
 	// startsTime bounds the wait for starts that are under way.
