@@ -23,7 +23,7 @@ func testFlags(name string, args []string, suites, vms string) (options, error) 
 	flags.StringVar(&o.vmRun, "vm-run", "", "the tests to run in emulated machines (a regular expression); each has its own")
 	packages := flags.String("packages", strings.Join(rigPackages, ","), "the packages whose tests run in the rig")
 	flags.DurationVar(&o.timeout, "timeout", time.Hour, "how long one test binary may run")
-	flags.IntVar(&o.width, "j", 4, "machines at a time; emulated ones at most one for each processor")
+	flags.IntVar(&o.width, "j", 4, "machines at a time, where the processors have room for more than one each; emulated ones at most one for each")
 	flags.BoolVar(&o.spare, "spare", false, "leave out what another machine of the run shows as well")
 	flags.BoolVar(&o.cover, "cover", false, "write build/coverage.txt")
 	if err := flags.Parse(args); err != nil {
@@ -69,7 +69,7 @@ func cmdAll(ctx context.Context, args []string) (int, error) {
 	var r report
 	r.packages(ctx, &o)
 	r.clients(ctx, &o)
-	// Beside the machines: all of them wait most of the time.
+	// Beside the machines, which wait most of the time.
 	note("unit tests")
 	var unit []testRun
 	var uerr error
@@ -158,7 +158,9 @@ func each[M fmt.Stringer](ctx context.Context, r *report, width int, kind, requi
 	}
 	var mu sync.Mutex
 	runs := make([][]testRun, len(machines))
-	inParallel(width, len(machines), func(i int) {
+	// The last first: where the run spares, it has the most to do.
+	inParallel(width, runtime.NumCPU(), len(machines), hasRoom, func(i int) {
+		i = len(machines) - 1 - i
 		start := time.Now()
 		var err error
 		runs[i], err = run(machines[i])

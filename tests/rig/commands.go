@@ -26,7 +26,7 @@ func cmdBuild(ctx context.Context, args []string) (int, error) {
 // buildAll builds the roots, two at a time.
 func buildAll(ctx context.Context, suites []Suite) error {
 	errs := make([]error, len(suites))
-	inParallel(2, len(suites), func(i int) { errs[i] = Build(ctx, suites[i]) })
+	inParallel(2, 2, len(suites), nil, func(i int) { errs[i] = Build(ctx, suites[i]) })
 	return errors.Join(errs...)
 }
 

@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -315,5 +317,54 @@ func TestSpared(t *testing.T) {
 	t.Setenv(isolationVariable, "group")
 	if env := (pass{isolations: managed}).environment(); env != nil {
 		t.Errorf("who says which is overruled: %v", env)
+	}
+}
+
+func TestIdleShare(t *testing.T) {
+	const stat = "cpu  10 1 20 300 40 5 6 7 8 9\ncpu0 1 1 1 1 1 1 1 1 1 1\nintr 5\n"
+	got, err := parseTicks(stat)
+	if want := (ticks{idle: 340, all: 389}); err != nil || got != want {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	for _, s := range []string{"", "cpu  1 2 3", "intr 1 2 3 4 5 6 7 8 9", "cpu 1 2 3 4 5 6 7 x 9"} {
+		if got, err := parseTicks(s); err == nil {
+			t.Errorf("%q is taken as %+v", s, got)
+		}
+	}
+	for after, want := range map[ticks]float64{
+		{idle: 340, all: 389}: 0, {idle: 339, all: 399}: 0, {idle: 340, all: 399}: 0,
+		{idle: 345, all: 399}: 0.5, {idle: 350, all: 399}: 1,
+	} {
+		if share := idleShare(got, after); share != want {
+			t.Errorf("%+v: %v, want %v", after, share, want)
+		}
+	}
+	if _, err := readTicks(); err != nil {
+		t.Error(err)
+	}
+}
+
+// More than are sure to begin do so where there is room, or once one has ended.
+func TestInParallel(t *testing.T) {
+	for _, c := range []struct{ width, sure, room, most int }{{4, 4, 0, 4}, {4, 2, 0, 2}, {4, 2, 1, 3}, {4, 2, 9, 4}, {1, 2, 9, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			var running, most, begun int
+			var mu sync.Mutex
+			room := c.room
+			inParallel(c.width, c.sure, 8, func() bool { time.Sleep(time.Second); room--; return room >= 0 }, func(int) {
+				mu.Lock()
+				begun++
+				running++
+				most = max(most, running)
+				mu.Unlock()
+				time.Sleep(time.Minute)
+				mu.Lock()
+				running--
+				mu.Unlock()
+			})
+			if most != c.most || begun != 8 {
+				t.Errorf("%+v: %d began, %d at a time", c, begun, most)
+			}
+		})
 	}
 }
