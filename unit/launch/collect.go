@@ -24,14 +24,11 @@ const (
 func overlooks(version int) bool { return version < versionCatchup }
 
 // collect has the manager stop a scope of ours in which nobody is left, where it may
-// not have seen that by itself: it was away, or the scope was given a process that had
-// ended (dead), which leaves it empty and up on every systemd. Nobody may be in it: the
+// not have seen that by itself: it overlooks it, or the scope was given a process that
+// had ended, which leaves it empty and up on every systemd. Nobody may be in it: the
 // manager would wait for his end, and could miss that again. What fails leaves a unit
 // behind, without a process.
-func collect(c *dbusclient.Client, scope string, dead bool) {
-	if !dead && !overlooks(c.Version()) {
-		return
-	}
+func collect(c *dbusclient.Client, scope string) {
 	ctx, cancel := context.WithTimeout(context.Background(), collectWait)
 	defer cancel()
 	for ctx.Err() == nil && c.StopUnit(ctx, scope) != nil {

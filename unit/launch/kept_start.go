@@ -282,7 +282,7 @@ func (k *kept) undo() {
 	case *scopePlace:
 		if p.made != nil {
 			// Its process was ended in whatever moment the manager was in.
-			collect(p.made, k.j.rec().Identity.Unit, true)
+			collect(p.made, k.j.rec().Identity.Unit)
 		}
 	}
 	if k.capture != nil {

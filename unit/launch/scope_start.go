@@ -126,42 +126,27 @@ func (p *scopePlace) start(ctx context.Context, s *unit.Spec) error {
 	return nil
 }
 
-// recover looks a scope up whose start was never answered. It is ours when it has
-// our process, which waits and can be in one cgroup alone: that is more than a
-// nonce. When there is none, nothing was started.
+// recover looks the scope up when its start was never answered. It is ours when it has
+// our process, which waits and can be in one cgroup alone: that is more than a nonce.
 func (p *scopePlace) recover(ctx context.Context, c *dbusclient.Client, lost *unit.UnknownOutcomeError) error {
-	ctx, cancel := context.WithTimeout(ctx, lostReplyTimeout)
-	defer cancel()
 	id := p.j.rec().Identity
-	overtaken := now().Add(bridgedWait)
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		found, err := c.Open(ctx, id.Unit)
-		if err == nil {
-			if p.unit != nil {
-				p.unit.Close()
-			}
-			p.unit = found
-			r := found.ReadScope(ctx)
-			at, cerr := cgroupOf(id.PID)
-			switch {
-			case !r.Read || cerr != nil:
-			case r.LoadState == "loaded" && r.ControlGroup != "" && r.ControlGroup == at:
-				return nil
-			case r.ActiveState == "activating":
-			case c.Bridged() && now().Before(overtaken):
-				// This answer can have overtaken the request.
-			default:
-				// It answers, after the connection was made anew: a request
-				// that was still under way has been carried out by now.
-				return fmt.Errorf("cannot start %s: the request was lost (%w)", id.Unit, errLostRequest)
-			}
+	return recoverStart(ctx, c, id.Unit, lost, func(ctx context.Context, found *dbusclient.Unit) recovered {
+		if p.unit != nil {
+			p.unit.Close()
 		}
-		select {
-		case <-ctx.Done():
-			return lost
-		case <-time.After(pause):
+		p.unit = found
+		r := found.ReadScope(ctx)
+		at, err := cgroupOf(id.PID)
+		switch {
+		case !r.Read || err != nil:
+			return recoveredNothing
+		case r.LoadState == "loaded" && r.ControlGroup != "" && r.ControlGroup == at:
+			return recoveredOurs
+		case r.ActiveState == "activating":
+			return recoveredNothing
 		}
-	}
+		return recoveredNone
+	})
 }
 
 // backstop is when the manager ends a scope whose keeper has not: it is there

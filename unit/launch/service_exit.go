@@ -25,7 +25,7 @@ func (u *service) told(lk *look) {
 		return
 	}
 	r := verify.Recorded{InvocationID: id, ServiceResult: end.Result, At: end.At, Source: "systemd's signal"}
-	if r.ExitCode, r.ExitStatus = recorderWords(end.Code, end.Status); r.ExitCode == "" {
+	if r.ExitCode, r.ExitStatus = exitWords(end.Code, end.Status); r.ExitCode == "" {
 		return
 	}
 	if r.At.IsZero() {
@@ -34,9 +34,10 @@ func (u *service) told(lk *look) {
 	lk.o.Recorded = &r
 }
 
-// recorderWords are $EXIT_CODE and $EXIT_STATUS (systemd.exec(5)) for ExecMainCode and
-// ExecMainStatus; empty for what these cannot be.
-func recorderWords(code, status int32) (exitCode, exitStatus string) {
+// exitWords are $EXIT_CODE and $EXIT_STATUS (systemd.exec(5)) for ExecMainCode and
+// ExecMainStatus, which are si_code and si_status (waitid(2)); empty for what these
+// cannot be.
+func exitWords(code, status int32) (exitCode, exitStatus string) {
 	switch code {
 	case 1:
 		return "exited", strconv.Itoa(int(status))
@@ -58,7 +59,7 @@ func (j *Job) keepExit(lk look) {
 		return
 	}
 	said := map[string]string{"INVOCATION_ID": id, "SERVICE_RESULT": o.Unit.Result}
-	if said["EXIT_CODE"], said["EXIT_STATUS"] = recorderWords(o.Unit.ExecMainCode, o.Unit.ExecMainStatus); said["EXIT_CODE"] == "" {
+	if said["EXIT_CODE"], said["EXIT_STATUS"] = exitWords(o.Unit.ExecMainCode, o.Unit.ExecMainStatus); said["EXIT_CODE"] == "" {
 		return
 	}
 	at := o.Unit.MainExitAt

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -157,5 +158,20 @@ func TestKeepExit(t *testing.T) {
 		case c.code != "" && (r == nil || r.InvocationID != id || r.ExitCode != c.code || r.ExitStatus != c.status || r.ServiceResult != "timeout" || !r.At.Equal(at)):
 			t.Errorf("%s: %+v, want %s %s", c.about, r, c.code, c.status)
 		}
+	}
+}
+
+func TestExitWords(t *testing.T) {
+	for status, want := range map[syscall.WaitStatus][2]string{
+		0x0000: {"exited", "0"}, 0xff00: {"exited", "255"},
+		0x000f: {"killed", "TERM"}, 0x0022: {"killed", "RTMIN"}, 0x0020: {"killed", "32"},
+		0x008b: {"dumped", "SEGV"},
+	} {
+		if code, word := exitWords(childInfo(status)); code != want[0] || word != want[1] {
+			t.Errorf("%#x: %s %s, want %v", uint32(status), code, word, want)
+		}
+	}
+	if code, word := exitWords(0, 0); code != "" || word != "" {
+		t.Errorf("no exit: %s %s", code, word)
 	}
 }

@@ -58,7 +58,7 @@ func (u *service) guardEnd() {
 func (l *Launcher) endGuard(g *keeper.Guard, c *dbusclient.Client, scope string) {
 	_ = g.Kill() // it is gone afterwards, or was before
 	l.disown(g.PID)
-	if c != nil {
-		collect(c, scope, g.Early())
+	if c != nil && (g.Early() || overlooks(c.Version())) {
+		collect(c, scope)
 	}
 }

@@ -3,48 +3,35 @@ package launch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"time"
 
 	"github.com/unitward/unitward/dbusclient"
 	"github.com/unitward/unitward/unit"
 )
 
-// recover looks a unit up whose start was never answered. It is ours when it
-// carries our nonce; when there is none, nothing was started.
+// recover looks the unit up when its start was never answered. It is ours when it
+// carries our nonce.
 func (u *service) recover(ctx context.Context, lost *unit.UnknownOutcomeError, h *handed) error {
-	ctx, cancel := context.WithTimeout(ctx, lostReplyTimeout)
-	defer cancel()
-	overtaken := now().Add(bridgedWait)
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		found, err := u.client.Open(ctx, u.j.rec().Identity.Unit)
-		if err == nil {
-			if u.unit != nil {
-				u.unit.Close()
-			}
-			u.unit = found
-			r := found.Read(ctx, dbusclient.DepthAll)
-			ours, cerr := found.Carries(ctx, u.j.rec().Identity.Nonce)
-			switch {
-			case cerr == nil && r.Read && r.LoadState == "loaded" && ours:
-				return nil
-			case cerr == nil && r.Read && u.client.Bridged() && now().Before(overtaken):
-				// This answer can have overtaken the request.
-			case cerr == nil && r.Read && u.carriedOut(ctx, h):
-				return &unit.UnknownOutcomeError{Op: lost.Op, Err: errEndedUnseen}
-			case cerr == nil && r.Read:
-				// It answers, after the connection was made anew: a request
-				// that was still under way has been carried out by now.
-				return fmt.Errorf("cannot start %s: the request was lost (%w)", u.j.rec().Identity.Unit, errLostRequest)
-			}
+	id := u.j.rec().Identity
+	err := recoverStart(ctx, u.client, id.Unit, lost, func(ctx context.Context, found *dbusclient.Unit) recovered {
+		if u.unit != nil {
+			u.unit.Close()
 		}
-		select {
-		case <-ctx.Done():
-			return lost
-		case <-time.After(pause):
+		u.unit = found
+		r := found.Read(ctx, dbusclient.DepthAll)
+		ours, err := found.Carries(ctx, id.Nonce)
+		switch {
+		case err != nil || !r.Read:
+			return recoveredNothing
+		case r.LoadState == "loaded" && ours:
+			return recoveredOurs
 		}
+		return recoveredNone
+	})
+	if errors.Is(err, errLostRequest) && u.carriedOut(ctx, h) {
+		return &unit.UnknownOutcomeError{Op: lost.Op, Err: errEndedUnseen}
 	}
+	return err
 }
 
 // carriedOut tells, of a unit that is not there, one that has come and gone
@@ -72,8 +59,3 @@ func (u *service) carriedOut(ctx context.Context, h *handed) bool {
 	recorded, err := u.j.entry.Recorded()
 	return recorded != nil || err != nil
 }
-
-var (
-	errLostRequest = errors.New("the manager never got it")
-	errEndedUnseen = errors.New("it was, and the job has ended before anybody could look: its outcome is unknown")
-)

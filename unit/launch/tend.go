@@ -232,21 +232,21 @@ func (t *tended) step(signal unix.Signal) {
 func (t *tended) note(e keeper.Exit, reason string, getenv func(string) string) {
 	said := map[string]string{"INVOCATION_ID": getenv("INVOCATION_ID"), "SERVICE_RESULT": reason}
 	if e.Known {
-		said["EXIT_CODE"], said["EXIT_STATUS"] = exitWords(e.Status)
+		said["EXIT_CODE"], said["EXIT_STATUS"] = exitWords(childInfo(e.Status))
 	}
 	// Should it fail, the reaper's own record and systemd still know.
 	_ = t.entry.RecordExit(func(name string) string { return said[name] }, OwnerGone, ownUnit(), e.At)
 }
 
-// exitWords are $EXIT_CODE and $EXIT_STATUS (systemd.exec(5)).
-func exitWords(s syscall.WaitStatus) (code, status string) {
+// childInfo is a wait status as si_code and si_status tell it (waitid(2)).
+func childInfo(s syscall.WaitStatus) (code, status int32) {
 	switch {
 	case s.Signaled() && s.CoreDump():
-		return "dumped", fmt.Sprint(int(s.Signal()))
+		return 3, int32(s.Signal()) // CLD_DUMPED
 	case s.Signaled():
-		return "killed", fmt.Sprint(int(s.Signal()))
+		return 2, int32(s.Signal()) // CLD_KILLED
 	}
-	return "exited", fmt.Sprint(s.ExitStatus())
+	return 1, int32(s.ExitStatus()) // CLD_EXITED
 }
 
 // endAs ends this process by the signal that ended another, or returns its
