@@ -46,7 +46,7 @@ func connect(t *testing.T, words string) (*peer, error) {
 	}
 	t.Cleanup(func() { p.conn.Close() })
 	p.write([]byte(words))
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	return p, w.start(ctx)
 }
@@ -63,7 +63,7 @@ func (p *peer) read(enough func([]byte) bool) ([]byte, int) {
 	p.t.Helper()
 	var got []byte
 	fds := 0
-	p.conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	p.conn.SetReadDeadline(time.Now().Add(time.Minute))
 	for !enough(got) {
 		b, oob := make([]byte, 4096), make([]byte, 256)
 		n, on, _, _, err := p.conn.ReadMsgUnix(b, oob)
@@ -275,7 +275,7 @@ func TestWireRoomGivesUp(t *testing.T) {
 		if !isNoReply(err) {
 			t.Error(err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		p.wire.Close() // it would wait for others' replies
 		t.Error("it did not give up")
 	}
@@ -297,7 +297,7 @@ func TestWireCloseOfStuckWrite(t *testing.T) {
 	go func() { p.wire.Close(); close(closed) }()
 	select {
 	case <-closed:
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		p.conn.Close()
 		t.Error("the connection was not closed")
 	}

@@ -48,7 +48,7 @@ func awaitKeepers(t *testing.T, state string) {
 			if b, err := os.ReadFile(f); err != nil || json.Unmarshal(b, &rec) != nil || rec.Keeper.PID == 0 {
 				continue
 			}
-			for deadline := time.Now().Add(20 * time.Second); !launch.Ended(rec.Keeper); time.Sleep(5 * time.Millisecond) {
+			for deadline := time.Now().Add(time.Minute); !launch.Ended(rec.Keeper); time.Sleep(5 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatalf("the keeper %d of %s is still there", rec.Keeper.PID, rec.Name)
 				}

@@ -215,7 +215,7 @@ func (p *printer) end(t *testing.T, want int) {
 			rest, _ := io.ReadAll(p.errs)
 			t.Errorf("status %d, want %d: %s", got, want, rest)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it goes on")
 	}
 }

@@ -118,9 +118,9 @@ func shellUp(t *testing.T, shell, script string) (*exec.Cmd, *os.File) {
 		t.Fatal(err)
 	}
 	w.Close()
-	late := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
+	late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 	t.Cleanup(func() { late.Stop(); r.Close(); cmd.Process.Kill() })
-	r.SetReadDeadline(time.Now().Add(20 * time.Second))
+	r.SetReadDeadline(time.Now().Add(time.Minute))
 	b := make([]byte, 3)
 	if _, err := r.Read(b); err != nil || string(b) != "up\n" {
 		t.Fatalf("%q, %v", b, err)
@@ -129,7 +129,7 @@ func shellUp(t *testing.T, shell, script string) (*exec.Cmd, *os.File) {
 }
 
 func readAll(r *os.File) string {
-	r.SetReadDeadline(time.Now().Add(20 * time.Second))
+	r.SetReadDeadline(time.Now().Add(time.Minute))
 	var b bytes.Buffer
 	_, _ = b.ReadFrom(r)
 	return b.String()

@@ -104,7 +104,7 @@ func (r *rig) each(t *testing.T, n int, f func(int)) {
 
 // settle waits until the manager has no job for a unit of ours.
 func (r *rig) settle(t *testing.T) {
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		var jobs []struct {
 			ID                uint32
 			Unit, Type, State string
@@ -131,7 +131,7 @@ func (r *rig) settle(t *testing.T) {
 }
 
 func (r *rig) call(method string, args ...any) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return r.manager.CallWithContext(ctx, "org.freedesktop.systemd1.Manager."+method, 0, args...).Err
 }
@@ -188,7 +188,7 @@ func (r *rig) clean(t *testing.T) {
 	r.each(t, len(units), func(i int) { stop(units[i]) })
 	// A unit that failed stays until it is reset.
 	r.each(t, len(units), func(i int) { r.call("ResetFailedUnit", units[i]) })
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		left := r.loaded(t)
 		if len(left) == 0 {
 			break

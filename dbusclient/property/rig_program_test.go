@@ -289,7 +289,7 @@ func (p *program) both(t *testing.T, b batch) (got [2][]string) {
 		if p.scope || !started[i] {
 			select {
 			case <-ended[i]:
-			case <-time.After(30 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatalf("%s does not end", names[i])
 			}
 		}
@@ -309,7 +309,7 @@ func (p *program) runs(t *testing.T, unit string, ended chan error) bool {
 		ended <- err
 		return err == nil
 	}
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		select {
 		case err := <-ended:
 			ended <- err

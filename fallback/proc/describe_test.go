@@ -22,7 +22,7 @@ func TestDescribe(t *testing.T) {
 	}
 	m, ok := Describe(cmd.Process.Pid)
 	// While execve(2) changes the memory over there is no command line.
-	for deadline := time.Now().Add(10 * time.Second); ok && m.Command == "[sh]" && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); ok && m.Command == "[sh]" && time.Now().Before(deadline); {
 		m, ok = Describe(cmd.Process.Pid)
 	}
 	if !ok || m.PID != cmd.Process.Pid || !strings.HasPrefix(m.Command, "/bin/sh -c read x ? ") || len(m.Command) != maxCommand || !utf8.ValidString(m.Command) || m.MemoryBytes <= 0 || m.AgeMS < 0 || m.AgeMS > 60_000 {

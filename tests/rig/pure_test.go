@@ -113,7 +113,7 @@ func TestDescribe(t *testing.T) {
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	var got []string
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if got = describe([]int{cmd.Process.Pid, 1 << 30}); strings.HasPrefix(got[0], "sleep 1000 (sleep, ") {
 			break
 		}

@@ -53,7 +53,7 @@ func feed(t testing.TB, w io.Writer, offset, n, chunk int64) {
 // until waits for a condition of the stats.
 func until(t testing.TB, c *Capture, what string, ok func(Stats) bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(c.Stats()); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !ok(c.Stats()); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: it never came: %+v", what, c.Stats())
 		}

@@ -190,7 +190,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := int64(first)
-	for deadline := time.Now().Add(20 * time.Second); c.Stats().Stdout.Dropped == n-sum; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); c.Stats().Stdout.Dropped == n-sum; time.Sleep(10 * time.Millisecond) {
 		feed(t, w, n, 1000, 1000)
 		n += 1000
 		until(t, c, "more", func(st Stats) bool { return st.Stdout.Seen == n })

@@ -31,7 +31,7 @@ func TestEnded(t *testing.T) {
 		t.Errorf("%+v: gone, %v", p, err)
 	}
 	cmd.Process.Kill()
-	for deadline := time.Now().Add(20 * time.Second); !Ended(p); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !Ended(p); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("a zombie is not gone")
 		}
