@@ -35,7 +35,7 @@ var machineSkips = []string{"rig", "vm"}
 // machines.
 func (r *report) packages(ctx context.Context, o *options) {
 	start := time.Now()
-	err := need(ctx, "make", "dpkg-deb", "lintian", "rpm", "rpmlint", "mandoc")
+	err := need(ctx, "make", "dpkg-deb", "lintian", "rpm", "cpio", "rpmlint", "mandoc")
 	if err == nil {
 		o.built, err = buildPackages(ctx, o.out)
 	}

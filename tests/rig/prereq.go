@@ -17,6 +17,7 @@ var tools = map[string]string{
 	"dpkg-deb":           "dpkg",
 	"make":               "make",
 	"lintian":            "lintian",
+	"cpio":               "cpio",
 	"rpm":                "rpm",
 	"rpmlint":            "rpmlint",
 	"mandoc":             "mandoc",
