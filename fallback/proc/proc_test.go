@@ -31,6 +31,13 @@ func TestParseStat(t *testing.T) {
 			t.Errorf("%q: %+v, %v", comm, got, err)
 		}
 	}
+	for flags, exiting := range map[string]bool{"4194304": false, "4194308": true, "4194563": false} {
+		f := strings.Fields(rest())
+		f[5] = flags
+		if got, err := ParseStat("7 (sh) S " + strings.Join(f, " ")); err != nil || got.Exiting != exiting {
+			t.Errorf("flags %s: %+v, %v", flags, got, err)
+		}
+	}
 	for _, bad := range []string{"", "7", "7 (sh", "7 )sh(", "7 (sh) S", "x (sh) S " + rest(), "0 (sh) S " + rest(), "-1 (sh) S " + rest(),
 		"7 (sh) SS " + rest(), "7 (sh) S x " + rest()[2:], "7 (sh) S " + strings.Replace(rest(), " 5 ", " -5 ", 1), "7 (sh) S " + rest()[:len(rest())-5]} {
 		if got, err := ParseStat(bad); err == nil {

@@ -20,6 +20,9 @@ type Stat struct {
 	// PGID and Session are 0 for kernel threads, and for a group or session
 	// that was made outside of our pid namespace.
 	PGID, Session int
+	// Exiting is true from when the leading thread begins to end, which is before
+	// it leaves its cgroup, and that is before State tells it.
+	Exiting bool
 	// Threads counts those that have not ended, and the leading one.
 	Threads int
 	// CPU is its user and system time and that of the children that it has
@@ -65,11 +68,15 @@ const (
 	fieldPPID      = 4 - 3
 	fieldPGID      = 5 - 3
 	fieldSession   = 6 - 3
+	fieldFlags     = 9 - 3
 	fieldCPU       = 14 - 3 // utime, stime, cutime and cstime
 	fieldThreads   = 20 - 3
 	fieldStartTime = 22 - 3
 	fieldEnvEnd    = 51 - 3
 )
+
+// flagExiting is PF_EXITING of the kernel's include/linux/sched.h.
+const flagExiting = 0x4
 
 // ParseStat takes the content of /proc/PID/stat.
 func ParseStat(stat string) (Stat, error) {
@@ -89,6 +96,9 @@ func ParseStat(stat string) (Stat, error) {
 		integer(&s.PPID, fields[fieldPPID]) && integer(&s.PGID, fields[fieldPGID]) &&
 		integer(&s.Session, fields[fieldSession]) && integer(&s.Threads, fields[fieldThreads]) &&
 		number(&s.StartTime, fields[fieldStartTime]) && number(&s.EnvEnd, fields[fieldEnvEnd])
+	var flags uint64
+	ok = ok && number(&flags, fields[fieldFlags])
+	s.Exiting = flags&flagExiting != 0
 	for _, text := range fields[fieldCPU : fieldCPU+4] {
 		var ticks uint64
 		ok = ok && number(&ticks, text)

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/unitward/unitward/fallback/proc"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/verify"
@@ -36,11 +37,17 @@ const mainAlone = "to the main process, which has left its unit, and to who is i
 // its own to a session, by pam_systemd.
 func (k *kept) away() bool {
 	id := k.j.rec().Identity
-	if id.Cgroup == "" || id.Isolation == verify.IsolationGroup || Ended(unit.Process{PID: id.PID, StartTime: id.StartTime}) {
+	if id.Cgroup == "" || id.Isolation == verify.IsolationGroup {
 		return false
 	}
 	now, err := cgroupOf(id.PID)
-	return err == nil && now != id.Cgroup && !strings.HasPrefix(now, id.Cgroup+"/")
+	if err != nil || now == id.Cgroup || strings.HasPrefix(now, id.Cgroup+"/") {
+		return false
+	}
+	// What is about to end is in the root of a v1 hierarchy, and then in a cgroup
+	// that is gone.
+	s, err := proc.Root.Stat(id.PID)
+	return err == nil && s.StartTime == id.StartTime && !s.Exiting
 }
 
 func (k *kept) terminate(ctx context.Context, signal int, _ time.Duration) (string, error) {
@@ -49,7 +56,10 @@ func (k *kept) terminate(ctx context.Context, signal int, _ time.Duration) (stri
 	var denied *unit.AccessError
 	switch {
 	case k.away():
-		return mainAlone, k.j.signalMain(signal)
+		if err := k.j.signalMain(signal); err != nil && !errors.As(err, &ended) {
+			return mainAlone, err
+		}
+		return mainAlone, nil // it can have ended meanwhile
 	case errors.As(err, &ended):
 		return "nobody was left", nil
 	case errors.As(err, &denied):
