@@ -62,8 +62,8 @@ type Record struct {
 	Left []string `json:"left,omitempty"`
 	// Stop is what was done to end it.
 	Stop Stop `json:"stop"`
-	// KillDue is when SIGKILL comes, of a stop that its caller has left to the
-	// manager or the reaper; nil where it has left none.
+	// KillDue is when the manager or the reaper sends SIGKILL: of a stop that was
+	// left to them, or whose caller does not live to do so; nil where none is due.
 	KillDue *time.Time `json:"kill_due,omitempty"`
 	// Sealed is the final report; nil until the job is confirmed. The
 	// evidence behind it may be gone by the time it is read.

@@ -38,3 +38,27 @@ func TestSameJobTwice(t *testing.T) {
 	}
 	managerAnswers(t)
 }
+
+// A stop whose caller is killed goes on: SIGKILL comes after the grace all the same,
+// from the manager or the reaper.
+func TestStopKilled(t *testing.T) {
+	in(t, all, func(t *testing.T, w *ward) {
+		dir := t.TempDir()
+		up, told := filepath.Join(dir, "up"), filepath.Join(dir, "told")
+		w.want(0, "start", "-u", "deserted", "--grace", "3s", "--", "sh", "-c", "trap 'touch "+told+"' TERM; touch "+up+"; while :; do sleep .05; done")
+		exists(t, up)
+		stop := w.cmd("stop", "deserted")
+		if err := stop.Start(); err != nil {
+			t.Fatal(err)
+		}
+		exists(t, told)
+		stop.Process.Kill()
+		stop.Wait()
+		if r := w.report("status", "deserted"); r.get("state") != "stopping" {
+			t.Fatalf("the job ended before the grace was over: %s", r.raw)
+		}
+		w.want(137, "wait", "deserted")
+		w.report("status", "deserted").has("reason=cancelled", "exit.signal=KILL", "confirmed=true", "stop.by=stop",
+			"stop.steps.0.action=TERM", "stop.steps.0.sufficed=false", "stop.steps.1.action=KILL", "stop.steps.1.sufficed=true")
+	})
+}

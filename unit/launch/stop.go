@@ -101,6 +101,9 @@ func (j *Job) stop(ctx context.Context, grace time.Duration, by string) (unit.Re
 	}
 	return j.stopWith(ctx, grace, by, FactSettled, rep, func() (string, error) {
 		defer next()
+		if k, ok := j.held.(*kept); ok {
+			k.insure(grace)
+		}
 		return j.held.terminate(ctx, j.killSignal(), grace)
 	})
 }

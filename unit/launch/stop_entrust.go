@@ -87,12 +87,7 @@ func (j *Job) Entrust(ctx context.Context, grace *time.Duration) (unit.Report, e
 		rep, err := j.witness(ctx)
 		return rep, cmp.Or(err, unsaved)
 	}
-	due := now().Add(carries)
-	unsaved = cmp.Or(unsaved, j.note(func(rec *unit.Record) {
-		if rec.KillDue == nil || due.Before(*rec.KillDue) {
-			rec.KillDue = &due
-		}
-	}))
+	unsaved = cmp.Or(unsaved, j.noteDue(now().Add(carries)))
 	err, detail := j.held.entrust(wait), ""
 	if err == nil {
 		detail, err = j.held.terminate(ctx, j.killSignal(), wait)
@@ -102,6 +97,27 @@ func (j *Job) Entrust(ctx context.Context, grace *time.Duration) (unit.Report, e
 		return rep, err
 	}
 	return j.report(j.last), unsaved
+}
+
+// noteDue writes down when SIGKILL comes from who is there besides this process. Of
+// several times the earliest counts.
+func (j *Job) noteDue(due time.Time) error {
+	return j.note(func(rec *unit.Record) {
+		if rec.KillDue == nil || due.Before(*rec.KillDue) {
+			rec.KillDue = &due
+		}
+	})
+}
+
+// insureLate is how long after its own SIGKILL a stop has others send one.
+const insureLate = time.Second
+
+// insure has the reaper of a job send SIGKILL after a grace, should this process not
+// be there any more to do so. Where there is none, a stop depends on who calls it.
+func (k *kept) insure(grace time.Duration) {
+	if wait, err := k.entrustable(min(grace, maxEntrusted-insureLate) + insureLate); err == nil && grace > 0 && k.entrust(wait) == nil {
+		_ = k.j.noteDue(now().Add(wait)) // what cannot be written down, the stop has said already
+	}
 }
 
 // killedAll is true when the manager has sent, or another process had sent,
