@@ -75,7 +75,7 @@ func (c *call) abortStart() func() {
 			return
 		}
 		// It goes on when this request is cancelled: it was to end.
-		rep, err := st.job.stop(context.Background(), st.job.grace)
+		rep, err := st.job.stop(context.Background(), st.job.grace, false)
 		if err != nil && rep.Schema == "" {
 			c.fail(err)
 			return

@@ -20,7 +20,7 @@ func (c *call) stop() func() {
 		return nil
 	}
 	return func() {
-		rep, facts, err := c.s.stop(c.ctx, p.Name, grace)
+		rep, facts, err := c.s.stop(c.ctx, p.Name, grace, false)
 		if err != nil {
 			c.fail(err)
 			return
@@ -40,14 +40,15 @@ func graceOf(ms *int64) (*time.Duration, *Error) {
 
 // stop ends a job, of this server or not; a nil grace is the job's own. When ctx
 // is done it answers with the present state: the stop goes on, as long as the
-// server does.
-func (s *Server) stop(ctx context.Context, name string, grace *time.Duration) (unit.Report, Facts, error) {
+// server does. A sparing one leaves a job of this server alone that has been
+// detached (errSpared).
+func (s *Server) stop(ctx context.Context, name string, grace *time.Duration, sparing bool) (unit.Report, Facts, error) {
 	if j := s.find(name); j != nil {
 		d := j.grace
 		if grace != nil {
 			d = *grace
 		}
-		rep, err := j.stop(ctx, d)
+		rep, err := j.stop(ctx, d, sparing)
 		if rep.Schema != "" && (err == nil || ctx.Err() != nil || isEnded(err)) {
 			err = nil
 		}

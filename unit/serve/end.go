@@ -2,7 +2,9 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"sort"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,8 +37,23 @@ func (s *Server) end(why string, written <-chan struct{}) Ended {
 	defer cancel()
 	var proven atomic.Int64
 	go giveUp(ctx, cancel, grace, func() time.Time { return latest(time.Unix(0, proven.Load()), s.l.HeardAt()) })
-	e := Ended{Why: why, Left: left}
-	e.Stopped, e.Unconfirmed = s.stopAll(ctx, ours, nil, func() { proven.Store(time.Now().UnixNano()) })
+	var mu sync.Mutex
+	e := Ended{Why: why}
+	e.Stopped, e.Unconfirmed = s.stopAll(ours, func(name string) (unit.Report, error) {
+		rep, _, err := s.stop(ctx, name, nil, true)
+		switch {
+		case rep.Confirmed:
+			proven.Store(time.Now().UnixNano())
+		case errors.Is(err, errSpared):
+			// Its client was told so, or will be.
+			mu.Lock()
+			left = append(left, name)
+			mu.Unlock()
+		}
+		return rep, err
+	})
+	sort.Strings(left)
+	e.Left = left
 	e.Confirmed = len(e.Unconfirmed) == 0
 	s.conclude(e)
 	s.w.close()

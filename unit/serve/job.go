@@ -172,9 +172,9 @@ func (j *job) give(ctx context.Context, o *order) bool {
 
 // stop ends the job, and returns what came of it once that is proven, or
 // cannot be for now. The error of ctx comes with the latest report; the stop
-// goes on.
-func (j *job) stop(ctx context.Context, grace time.Duration) (unit.Report, error) {
-	o := &order{grace: grace, answer: make(chan outcome, 1)}
+// goes on. A sparing one leaves a job alone that has been detached (errSpared).
+func (j *job) stop(ctx context.Context, grace time.Duration, sparing bool) (unit.Report, error) {
+	o := &order{grace: grace, sparing: sparing, answer: make(chan outcome, 1)}
 	if !j.give(ctx, o) {
 		return j.report(), nil
 	}

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/unitward/unitward/unit"
@@ -28,9 +29,15 @@ type order struct {
 	// for a job that wrote too much.
 	promote, exceeded bool
 	grace             time.Duration
+	// sparing is for a stop that is not meant for a job that has been detached by
+	// the time that its keeper hears of it.
+	sparing bool
 	// answer gets one outcome.
 	answer chan outcome
 }
+
+// errSpared answers a stop that a job was not meant for any more.
+var errSpared = errors.New("it has been detached")
 
 // outcome is what came of waiting or acting. A report without a schema is none.
 type outcome struct {
@@ -168,6 +175,11 @@ func (k *keeping) hear(result <-chan outcome, cancel func()) (r outcome, more bo
 func (k *keeping) obey(o *order) {
 	if o.promote {
 		o.answer <- k.promote()
+		k.do, k.rests = k.j.attend(k.h), true
+		return
+	}
+	if o.sparing && k.j.isDetached() {
+		o.answer <- outcome{err: errSpared}
 		k.do, k.rests = k.j.attend(k.h), true
 		return
 	}

@@ -52,7 +52,7 @@ func TestStopIsCancelledWhileKeeperIsBusy(t *testing.T) {
 	j := &job{orders: make(chan *order), settled: make(chan struct{}), rep: unit.Report{Name: "a"}}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if rep, err := j.stop(ctx, time.Second); !errors.Is(err, context.Canceled) || rep.Name != "a" {
+	if rep, err := j.stop(ctx, time.Second, false); !errors.Is(err, context.Canceled) || rep.Name != "a" {
 		t.Errorf("%+v, %v", rep, err)
 	}
 	if o := <-j.orders; o.grace != time.Second {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/unitward/unitward/unit"
 )
@@ -43,7 +42,10 @@ func (c *call) stopOwner() func() {
 		names = append(names, ran...)
 		slices.Sort(names)
 		names = slices.Compact(names)
-		r.Stopped, r.Unconfirmed = c.s.stopAll(c.ctx, names, grace, func() {})
+		r.Stopped, r.Unconfirmed = c.s.stopAll(names, func(name string) (unit.Report, error) {
+			rep, _, err := c.s.stop(c.ctx, name, grace, false)
+			return rep, err
+		})
 		r.Unconfirmed = append(r.Unconfirmed, bad...)
 		r.Confirmed = len(r.Unconfirmed) == 0
 		c.answer(nil, r)
@@ -97,18 +99,16 @@ func (s *Server) owned(ctx context.Context, owner string) (names []string, bad [
 	return names, bad, nil
 }
 
-// stopAll ends jobs, all at once, and calls proven for each whose end is. What
-// cannot be proven is said of each.
-func (s *Server) stopAll(ctx context.Context, names []string, grace *time.Duration, proven func()) (stopped []string, unconfirmed []Unconfirmed) {
+// stopAll stops jobs, all at once. What cannot be proven is said of each, and what
+// was spared of none.
+func (s *Server) stopAll(names []string, stop func(name string) (unit.Report, error)) (stopped []string, unconfirmed []Unconfirmed) {
 	results := make([]Unconfirmed, len(names))
-	confirmed := make([]bool, len(names))
+	confirmed, spared := make([]bool, len(names)), make([]bool, len(names))
 	var all sync.WaitGroup
 	for i, name := range names {
 		all.Go(func() {
-			rep, _, err := s.stop(ctx, name, grace)
-			if confirmed[i] = rep.Confirmed; rep.Confirmed {
-				proven()
-			}
+			rep, err := stop(name)
+			confirmed[i], spared[i] = rep.Confirmed, errors.Is(err, errSpared)
 			if results[i].Name = name; rep.Schema != "" {
 				results[i].Report = &rep
 			}
@@ -120,9 +120,10 @@ func (s *Server) stopAll(ctx context.Context, names []string, grace *time.Durati
 	all.Wait()
 	stopped, unconfirmed = []string{}, []Unconfirmed{}
 	for i, name := range names {
-		if confirmed[i] {
+		switch {
+		case confirmed[i]:
 			stopped = append(stopped, name)
-		} else {
+		case !spared[i]:
 			unconfirmed = append(unconfirmed, results[i])
 		}
 	}

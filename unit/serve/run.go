@@ -71,7 +71,7 @@ func (c *call) await(j *job, after time.Duration, joined bool) {
 			// It has ended, is being stopped, or ends with who started it.
 		case <-c.ctx.Done():
 			if r.Cancelled = true; !joined {
-				_, _ = j.stop(context.Background(), j.grace) // the report says what came of it
+				_, _ = j.stop(context.Background(), j.grace, false) // the report says what came of it
 			}
 			waiting = false
 		}

@@ -149,7 +149,7 @@ func (c *call) launch(p *StartParams, spec *unit.Spec, st *start) *job {
 	}
 	// It was aborted and runs all the same: who asked gets to know of its end.
 	j.begin()
-	rep, _ := j.stop(context.Background(), j.grace)
+	rep, _ := j.stop(context.Background(), j.grace, false)
 	c.fail(errAborted(&rep))
 	return nil
 }
