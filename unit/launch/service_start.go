@@ -52,6 +52,11 @@ func (u *service) launch(ctx context.Context, s *unit.Spec, io Stdio) (err error
 	if err := u.j.entry.Put(u.j.rec()); err != nil {
 		return err
 	}
+	if u.j.rec().Recorder {
+		if err := u.j.entry.ReserveExit(); err != nil {
+			return err
+		}
+	}
 	if err := u.guarded(ctx, s); err != nil {
 		return err
 	}

@@ -82,13 +82,81 @@ func (e *Entry) RecordExit(getenv func(string) string, gone func(*unit.Record) b
 	if rec, err := e.Record(); err == nil && rec.Lifetime == unit.LifetimeOwner { // else the exit counts all the same
 		ownerGone = gone(rec)
 	}
-	_, err := e.write(exitFile, &exitRecord{
+	b, err := e.encode(exitFile, &exitRecord{
 		Schema: exitSchema, InvocationID: getenv("INVOCATION_ID"), ExitCode: getenv("EXIT_CODE"),
 		ExitStatus: getenv("EXIT_STATUS"), ServiceResult: getenv("SERVICE_RESULT"), OwnerGone: ownerGone, At: at,
 		MemoryPeak: seen.Used.MemoryPeak, TasksPeak: seen.Used.TasksPeak,
 		Cgroup: seen.Cgroup, CgroupInode: seen.CgroupInode,
-	}, true)
+	})
+	if err != nil {
+		return err
+	}
+	if err = e.replace(exitFile, b, true); full(err) {
+		err = e.fill(b)
+	} else if err == nil {
+		e.dir.Remove(exitSpaceFile)
+	}
+	if err != nil {
+		return &DirError{e.Dir(), err}
+	}
+	return nil
+}
+
+// exitSpaceFile has room on the disk for exit.json, which it becomes where there is
+// no other.
+const exitSpaceFile = "exit.space"
+
+// ReserveExit makes room on the disk for what the job's recorder will write, which
+// must not be lost because others, such as the job itself, have filled that. The error
+// is a *DirError.
+func (e *Entry) ReserveExit() error {
+	f, err := e.open(exitSpaceFile, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return &DirError{e.Dir(), err}
+	}
+	defer f.Close()
+	if err := reserve(f); err != nil {
+		return &DirError{e.Dir(), err}
+	}
+	return nil
+}
+
+// fill is replace for exit.json on a disk that is full.
+func (e *Entry) fill(b []byte) error {
+	if len(b) > keptSpace {
+		return unix.ENOSPC
+	}
+	// Not truncated: that would give the room away.
+	f, err := e.open(exitSpaceFile, os.O_WRONLY|syscall.O_NONBLOCK)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(b, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = e.dir.Rename(exitSpaceFile, exitFile)
+	}
+	if err == nil {
+		err = e.syncDir()
+	}
 	return err
+}
+
+// full is true for an error that says that there is no room on the disk.
+func full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// reserve makes room for keptSpace bytes, where the file system can (fallocate(2),
+// EOPNOTSUPP).
+func reserve(f *os.File) error {
+	if err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, keptSpace); full(err) {
+		return err
+	}
+	return nil
 }
 
 // OpenEntry opens a job's directory by its path, for a process that was told
@@ -131,7 +199,7 @@ func (e *Entry) Recorded() (*verify.Recorded, error) {
 // keptFile is what a job's reaper writes: see keeper.ReadRecord.
 const keptFile = "kept"
 
-// keptSpace, in bytes, is more than a reaper ever writes.
+// keptSpace, in bytes, is more than a reaper or a recorder ever writes.
 const keptSpace = 4 << 10
 
 // CreateKept makes the file that a job's reaper writes to, anew, with room on the
@@ -142,8 +210,7 @@ func (e *Entry) CreateKept() (*os.File, error) {
 	if err != nil {
 		return nil, &DirError{e.Dir(), err}
 	}
-	// Not every file system can (fallocate(2), EOPNOTSUPP).
-	if err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, keptSpace); errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+	if err := reserve(f); err != nil {
 		f.Close()
 		return nil, &DirError{e.Dir(), err}
 	}

@@ -88,3 +88,38 @@ func TestRecordExit(t *testing.T) {
 		}
 	}
 }
+
+// An exit that finds no room takes what was reserved for it, once.
+func TestReservedExit(t *testing.T) {
+	s := fresh(t)
+	e := create(t, s, "foo")
+	if err := e.ReserveExit(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := e.encode(exitFile, &exitRecord{Schema: exitSchema, InvocationID: "abc", ExitCode: "exited", ExitStatus: "6"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.fill(b); err != nil {
+		t.Fatal(err)
+	}
+	if x, err := e.Recorded(); err != nil || x.InvocationID != "abc" || x.ExitStatus != "6" {
+		t.Errorf("%+v, %v", x, err)
+	}
+	if err := e.fill(b); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("once more: %v", err)
+	}
+	if err := e.fill(make([]byte, keptSpace+1)); !full(err) {
+		t.Errorf("more than was reserved: %v", err)
+	}
+	// What was not needed is given back.
+	if err := e.ReserveExit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := RecordExit(e.Dir(), func(string) string { return "x" }, ended, Seen{}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(filepath.Join(e.Dir(), exitSpaceFile)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it stays: %v", err)
+	}
+}
