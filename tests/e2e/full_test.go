@@ -91,6 +91,9 @@ func TestFullAtEnd(t *testing.T) {
 		dir := t.TempDir()
 		up, leave := filepath.Join(dir, "up"), filepath.Join(dir, "leave")
 		w.want(0, "start", "-u", "full", "--output", "null", "--", "sh", "-c", until(up, leave, 6))
+		for _, name := range []string{"released", "reaped"} {
+			w.want(0, "start", "-u", name, "--owner", "reaper", "--output", "null", "--", "sh", "-c", until(up, leave, 4))
+		}
 		exists(t, up)
 		if err := os.WriteFile(filepath.Join(w.state, "fill"), make([]byte, 2<<20), 0o600); err == nil {
 			t.Fatal("the disk is not full")
@@ -103,6 +106,15 @@ func TestFullAtEnd(t *testing.T) {
 		}
 		w.want(6, "wait", "--timeout", "15s", "full")
 		w.want(6, "wait", "--timeout", "15s", "full")
+		// What is on record can be removed all the same.
+		for _, name := range []string{"released", "reaped"} {
+			w.want(4, "wait", "--timeout", "15s", name)
+		}
+		w.want(0, "release", "released")
+		w.want(0, "reap", "--owner", "reaper")
+		for _, name := range []string{"released", "reaped"} {
+			w.want(125, "status", name)
+		}
 		if err := os.Remove(filepath.Join(w.state, "fill")); err != nil {
 			t.Fatal(err)
 		}

@@ -29,14 +29,14 @@ func (e *KeptError) Hint() []string {
 // Release drops the record of a settled job. The error is a *KeptError for
 // one that is not settled, or that of the store.
 func (j *Job) Release(ctx context.Context) error {
-	rep, err := j.Look(ctx)
-	if err != nil {
+	switch rep, err := j.Look(ctx); {
+	case rep.Confirmed && rep.State == unit.StateSettled:
+		return j.entry.Remove() // also where that could not be written down: the disk may be full
+	case err != nil:
 		return err
-	}
-	if rep.State != unit.StateSettled {
+	default:
 		return &KeptError{Name: j.rec().Name, State: rep.State}
 	}
-	return j.entry.Remove()
 }
 
 // Reap drops the record of a job of which nothing is left: one that is
@@ -46,12 +46,11 @@ func (j *Job) Release(ctx context.Context) error {
 func (j *Job) Reap(ctx context.Context, weak bool) (unit.Report, bool, error) {
 	j.weak = weak
 	rep, err := j.Look(ctx)
-	if err != nil {
-		return rep, false, err
-	}
-	lost := j.last.v.Lost && (j.last.v.Tree.Empty || weak && j.forgottenFar())
-	if rep.State != unit.StateSettled && !lost {
-		return rep, false, nil
+	if !rep.Confirmed || rep.State != unit.StateSettled {
+		lost := j.last.v.Lost && (j.last.v.Tree.Empty || weak && j.forgottenFar())
+		if err != nil || !lost {
+			return rep, false, err
+		}
 	}
 	j.removeLeft()
 	return rep, true, j.entry.Remove()
