@@ -103,6 +103,26 @@ func TestOrphansLive(t *testing.T) {
 	}
 }
 
+// A job of which nothing ran has returned nothing, and that is said.
+func TestWaitForFailedStart(t *testing.T) {
+	state := alone(t)
+	never := func(r *unit.Record) {
+		r.Sealed.Exit, r.Sealed.Reason = unit.ExitFact{}, ptr(unit.ReasonStartFailed)
+	}
+	sealed(t, state, "never", never)
+	sealed(t, state, "foo", nil)
+	const want = "unitward: cannot tell what job never returned: "
+	for _, c := range []struct {
+		args   string
+		status int
+	}{{"wait never", exitError}, {"wait -q never", exitError}, {"wait --for exit never", exitError}, {"wait never foo", exitError}, {"wait foo", 3}} {
+		status, out, errs := do(t, strings.Fields(c.args)...)
+		if said := strings.Contains(errs, want); status != c.status || out != "" || said != strings.Contains(c.args, "never") {
+			t.Errorf("%s: %d, %q, %q", c.args, status, out, errs)
+		}
+	}
+}
+
 // sealed makes a settled job, whose record change may change.
 func sealed(t *testing.T, state, name string, change func(*unit.Record)) {
 	t.Helper()

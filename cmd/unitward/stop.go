@@ -21,7 +21,8 @@ func (a *app) stopCommand() *cobra.Command {
 		Long: "stop sends TERM to every process of a job, waits for the grace, sends KILL to the\n" +
 			"whole unit, and returns when it is proven that nothing is left: with 0, or with\n" +
 			"123 when the proof is missing. A job that had already ended says so. With --owner\n" +
-			"it ends every job of an owner, and says of which the end is not proven.\n\n" +
+			"it ends every job of an owner, and says of which the end is not proven. A stop\n" +
+			"that is killed goes on: KILL comes from who stays with the job.\n\n" +
 			"With --no-wait it writes the stop down, sends TERM, leaves KILL after the grace\n" +
 			"to who stays with the job, and returns with 0: nothing is proven then, and wait\n" +
 			"or status say what has come of it. The manager of a service keeps to the grace\n" +

@@ -20,7 +20,8 @@ func (a *app) waitCommand() *cobra.Command {
 		Long: "wait blocks until each job has reached the fact named by --for. With one job the\n" +
 			"exit status is the job's own, as for run; with several it is 0 when all of them\n" +
 			"completed and 123 when not. 124 says that the time of --timeout ran out, 125 that\n" +
-			"a name was wrong; the other jobs are waited for all the same.",
+			"a name was wrong, or that nothing of the job ever ran; the other jobs are waited\n" +
+			"for all the same.",
 		Args:              names,
 		ValidArgsFunction: a.completeNames,
 	}
@@ -88,6 +89,9 @@ func (a *app) waitOne(ctx context.Context, js *jobs, j *launch.Job, fact launch.
 	if late {
 		js.status(exitTimeout)
 		return nil
+	}
+	if rep.Confirmed && rep.Reason != nil && *rep.Reason == unit.ReasonStartFailed {
+		return fmt.Errorf("cannot tell what job %s returned: its start was cut off, and nothing of it ran", rep.Name)
 	}
 	one := waited(rep, fact)
 	if one == exitUnconfirmed && !rep.Confirmed {
