@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"unicode"
 
 	"github.com/unitward/unitward/unit"
@@ -78,6 +80,10 @@ func fail(err error, asJSON bool, s streams) int {
 	if errors.As(err, &aborted) {
 		return exitSignal + aborted.signal
 	}
+	var file *fs.PathError
+	if errors.As(err, &file) && file.Path == os.Stdout.Name() {
+		err = fmt.Errorf("cannot write to standard output: %w", file.Err)
+	}
 	printError(s.Err, err)
 	o := objectOf(err)
 	if asJSON {
@@ -143,10 +149,14 @@ func oneLine(s string) string {
 
 func hints(err error) []string {
 	var h interface{ Hint() []string }
+	out := []string{} // never null in JSON
 	if errors.As(err, &h) {
-		return append([]string{}, h.Hint()...) // never null in JSON
+		out = append(out, h.Hint()...)
 	}
-	return []string{}
+	if len(out) == 0 && errors.Is(err, syscall.EMFILE) {
+		out = append(out, "raise the limit of descriptors, such as with: ulimit -n 256")
+	}
+	return out
 }
 
 func printJSON(w io.Writer, v any) error {

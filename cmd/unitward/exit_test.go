@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -234,5 +236,27 @@ func TestReportTarget(t *testing.T) {
 	none.Close()
 	if err := printJSON(io.Discard, 1); err != nil {
 		t.Error(err)
+	}
+}
+
+// What the system says by itself gets its sentence and its way out.
+func TestFailOfTheSystem(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&fs.PathError{Op: "write", Path: os.Stdout.Name(), Err: syscall.ENOSPC}, "unitward: cannot write to standard output: no space left on device\n"},
+		{&fs.PathError{Op: "write", Path: "/x", Err: syscall.ENOSPC}, "unitward: write /x: no space left on device\n"},
+		{fmt.Errorf("cannot start x: %w", syscall.EMFILE), "unitward: cannot start x: too many open files\nhint: raise the limit of descriptors, such as with: ulimit -n 256\n"},
+	} {
+		errs, err := os.Create(filepath.Join(t.TempDir(), "errs"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fail(c.err, false, streams{Err: errs})
+		errs.Close()
+		if b, err := os.ReadFile(errs.Name()); err != nil || string(b) != c.want {
+			t.Errorf("%v: %q, %v, want %q", c.err, b, err, c.want)
+		}
 	}
 }

@@ -91,7 +91,9 @@ func (a *app) waitOne(ctx context.Context, js *jobs, j *launch.Job, fact launch.
 		return nil
 	}
 	if rep.Confirmed && rep.Reason != nil && *rep.Reason == unit.ReasonStartFailed {
-		return fmt.Errorf("cannot tell what job %s returned: its start was cut off, and nothing of it ran", rep.Name)
+		printError(a.Err, fmt.Errorf("cannot tell what job %s returned: its start failed, and nothing of it ran", rep.Name))
+		js.status(exitError)
+		return nil
 	}
 	one := waited(rep, fact)
 	if one == exitUnconfirmed && !rep.Confirmed {

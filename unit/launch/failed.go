@@ -203,6 +203,9 @@ func untaken(name string) error {
 // becomeFailed is the error of a handover that did not become the command.
 func becomeFailed(name string, s *unit.Spec, err error) error {
 	e := &unit.StartError{Unit: name, Status: statusNoRun, Detail: err.Error()}
+	if errors.Is(err, unix.EMFILE) {
+		e.Hints = []string{"raise the limit of descriptors, such as with: ulimit -n 256"}
+	}
 	var be *keeper.BecomeError
 	if errors.As(err, &be) && be.Errno != 0 {
 		e.Step, e.Detail = be.Op, be.Errno.Error()
