@@ -30,7 +30,9 @@ func (a *app) shellCommand() *cobra.Command {
 		Long: "shell runs $UNITWARD_SHELL, or /bin/sh, with its own arguments, or the command\n" +
 			"after --, as a job that ends with whoever called it. It says nothing of its own,\n" +
 			"passes input, output and signals through, and ends as the command did. What the\n" +
-			"command leaves behind is ended.\n\n" +
+			"command leaves behind is ended. Two things are not as for a shell that is called\n" +
+			"directly: descriptors above 2 are not passed on, such as those of make -j, and\n" +
+			"no signal is ignored because the caller ignores it.\n\n" +
 			"Where a program's setting takes the path of a shell and nothing else, give it\n" +
 			"unitward-shell, which is a link to unitward.",
 		DisableFlagParsing: true,

@@ -2,7 +2,9 @@ package program
 
 import (
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 
 	"github.com/unitward/unitward/unit/launch"
 	"github.com/unitward/unitward/unit/store"
@@ -18,7 +20,10 @@ func Launcher(stateDir string) (*launch.Launcher, error) {
 		dir = store.DefaultDir(os.Getenv, uid)
 	}
 	if dir == "" {
-		return nil, &Error{"cannot find a state directory: neither HOME nor XDG_STATE_HOME is set", "name one with --state-dir or UNITWARD_STATE_DIR"}
+		dir = store.DefaultDir(home(uid), uid)
+	}
+	if dir == "" {
+		return nil, &Error{"cannot find a state directory: neither HOME nor XDG_STATE_HOME is set, and the user has no home directory", "name one with --state-dir or UNITWARD_STATE_DIR"}
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -29,4 +34,14 @@ func Launcher(stateDir string) (*launch.Launcher, error) {
 		return nil, err
 	}
 	return launch.New(launch.Config{StateDir: dir, Getenv: os.Getenv, UID: uid, Self: self})
+}
+
+// home is the environment of who has none: a shell does without one too.
+func home(uid int) func(name string) string {
+	return func(name string) string {
+		if who, err := user.LookupId(strconv.Itoa(uid)); name == "HOME" && err == nil {
+			return who.HomeDir
+		}
+		return ""
+	}
 }
