@@ -48,7 +48,7 @@ func Rungs(asked []string) ([]string, error) {
 	var rungs []string
 	for _, rung := range asked {
 		if !slices.Contains(ladder, rung) {
-			return nil, &AskError{strconv.Quote(rung) + " is no isolation", "they are " + strings.Join(ladder, ", ") + ", in any order; none is all of them"}
+			return nil, &AskError{strconv.Quote(rung) + " is no isolation", "they are " + strings.Join(ladder, ", ") + ", in any order; all of them is the default"}
 		}
 		if !slices.Contains(rungs, rung) {
 			rungs = append(rungs, rung)

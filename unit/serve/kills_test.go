@@ -164,3 +164,32 @@ func killOne(t *testing.T, rung string, rnd *rand.Rand, round int, all *tally) {
 	}
 	next.end()
 }
+
+// A stop that a server was asked for goes on when the server is killed: SIGKILL comes
+// after the grace from who stays with the job.
+func TestStopOutlivesTheServer(t *testing.T) {
+	in(t, func(t *testing.T, rung string) {
+		state := stateDir(t)
+		t.Cleanup(func() { sweep(t, state) })
+		dir := t.TempDir()
+		os.Chmod(dir, 0o755)
+		up, told := filepath.Join(dir, "up"), filepath.Join(dir, "told")
+		c := dial(t, rung, options{state: state})
+		name := c.start(map[string]any{"lifetime": "detached", "grace_ms": 3000}, "sh", "-c", "trap 'touch "+told+"' TERM; touch "+up+"; while :; do sleep .05; done")
+		there := func(file string) {
+			t.Helper()
+			if !eventually(func() bool { _, err := os.Stat(file); return err == nil }) {
+				t.Fatalf("%s does not appear", file)
+			}
+		}
+		there(up)
+		c.ask("job.stop", map[string]any{"name": name})
+		there(told)
+		c.kill()
+		c = dial(t, rung, options{state: state})
+		c.call("job.track", map[string]any{"name": name}, nil)
+		if rep := c.settled(name); !rep.Confirmed || *rep.Reason != unit.ReasonCancelled || rep.Exit.Signal == nil || *rep.Exit.Signal != "KILL" {
+			t.Errorf("%+v", rep)
+		}
+	})
+}
