@@ -218,6 +218,9 @@ func (e *FreezeError) Hint() []string {
 	return []string{"boot with systemd.unified_cgroup_hierarchy=1", "or stop its processes by a signal: unitward kill NAME -s STOP --who all"}
 }
 
+// HintDescriptors is the way out where a process has no descriptor left (EMFILE).
+const HintDescriptors = "raise the limit of descriptors, such as with: ulimit -n 256"
+
 // StartError says that the unit came to nothing: the manager could not
 // execute the command. Nothing of the job ran.
 type StartError struct {

@@ -154,7 +154,7 @@ func hints(err error) []string {
 		out = append(out, h.Hint()...)
 	}
 	if len(out) == 0 && errors.Is(err, syscall.EMFILE) {
-		out = append(out, "raise the limit of descriptors, such as with: ulimit -n 256")
+		out = append(out, unit.HintDescriptors)
 	}
 	return out
 }

@@ -90,13 +90,10 @@ func member(t *testing.T, dir string, argv ...string) (cmd *exec.Cmd, end func()
 		}
 	}
 	t.Cleanup(end)
-	for named := false; !named; {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
-		if err != nil {
-			t.Fatal(err)
-		}
-		named = len(b) > 0
-	}
+	waitFor(t, func() bool {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
+		return len(b) > 0
+	})
 	return cmd, end
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/unitward/unitward/fallback/proc"
 	"github.com/unitward/unitward/unit/terminal"
 	"github.com/unitward/unitward/verify"
 )
@@ -215,16 +216,10 @@ func stateOf(pid int) string {
 }
 
 // exiting is true from when a process begins to end, which is before it gives its
-// terminal back (do_exit and PF_EXITING in the kernel's sources; proc_pid_stat(5)).
+// terminal back (do_exit() in the kernel's sources).
 func exiting(pid int) bool {
-	const flag = 0x4
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, rest, _ := strings.Cut(string(b), ") ")
-	var state string
-	var parent, group, session, tty, foreground int
-	var flags uint64
-	fmt.Sscan(rest, &state, &parent, &group, &session, &tty, &foreground, &flags)
-	return err != nil || flags&flag != 0
+	s, err := proc.Root.Stat(pid)
+	return err != nil || s.Exiting
 }
 
 // What is typed into a pipe reaches the job's terminal, and so does its end.

@@ -204,7 +204,7 @@ func untaken(name string) error {
 func becomeFailed(name string, s *unit.Spec, err error) error {
 	e := &unit.StartError{Unit: name, Status: statusNoRun, Detail: err.Error()}
 	if errors.Is(err, unix.EMFILE) {
-		e.Hints = []string{"raise the limit of descriptors, such as with: ulimit -n 256"}
+		e.Hints = []string{unit.HintDescriptors}
 	}
 	var be *keeper.BecomeError
 	if errors.As(err, &be) && be.Errno != 0 {

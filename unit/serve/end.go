@@ -2,9 +2,7 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"sort"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,23 +35,17 @@ func (s *Server) end(why string, written <-chan struct{}) Ended {
 	defer cancel()
 	var proven atomic.Int64
 	go giveUp(ctx, cancel, grace, func() time.Time { return latest(time.Unix(0, proven.Load()), s.l.HeardAt()) })
-	var mu sync.Mutex
 	e := Ended{Why: why}
-	e.Stopped, e.Unconfirmed = s.stopAll(ours, func(name string) (unit.Report, error) {
+	var spared []string
+	e.Stopped, e.Unconfirmed, spared = s.stopAll(ours, func(name string) (unit.Report, error) {
 		rep, _, err := s.stop(ctx, name, nil, true)
-		switch {
-		case rep.Confirmed:
+		if rep.Confirmed {
 			proven.Store(time.Now().UnixNano())
-		case errors.Is(err, errSpared):
-			// Its client was told so, or will be.
-			mu.Lock()
-			left = append(left, name)
-			mu.Unlock()
 		}
 		return rep, err
 	})
-	sort.Strings(left)
-	e.Left = left
+	e.Left = append(left, spared...) // their clients were told so, or will be
+	sort.Strings(e.Left)
 	e.Confirmed = len(e.Unconfirmed) == 0
 	s.conclude(e)
 	s.w.close()

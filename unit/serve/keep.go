@@ -173,18 +173,17 @@ func (k *keeping) hear(result <-chan outcome, cancel func()) (r outcome, more bo
 
 // obey changes what is to be done next. Nothing is being done.
 func (k *keeping) obey(o *order) {
-	if o.promote {
+	switch {
+	case o.promote:
 		o.answer <- k.promote()
-		k.do, k.rests = k.j.attend(k.h), true
-		return
-	}
-	if o.sparing && k.j.isDetached() {
+	case o.sparing && k.j.isDetached():
 		o.answer <- outcome{err: errSpared}
-		k.do, k.rests = k.j.attend(k.h), true
+	default:
+		k.waiters, k.killAt = append(k.waiters, o.answer), time.Now().Add(o.grace)
+		k.do = k.stop(o)
 		return
 	}
-	k.waiters, k.killAt = append(k.waiters, o.answer), time.Now().Add(o.grace)
-	k.do = k.stop(o)
+	k.do, k.rests = k.j.attend(k.h), true
 }
 
 // heard takes a result that came by itself.

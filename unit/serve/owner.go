@@ -42,7 +42,7 @@ func (c *call) stopOwner() func() {
 		names = append(names, ran...)
 		slices.Sort(names)
 		names = slices.Compact(names)
-		r.Stopped, r.Unconfirmed = c.s.stopAll(names, func(name string) (unit.Report, error) {
+		r.Stopped, r.Unconfirmed, _ = c.s.stopAll(names, func(name string) (unit.Report, error) {
 			rep, _, err := c.s.stop(c.ctx, name, grace, false)
 			return rep, err
 		})
@@ -99,16 +99,16 @@ func (s *Server) owned(ctx context.Context, owner string) (names []string, bad [
 	return names, bad, nil
 }
 
-// stopAll stops jobs, all at once. What cannot be proven is said of each, and what
-// was spared of none.
-func (s *Server) stopAll(names []string, stop func(name string) (unit.Report, error)) (stopped []string, unconfirmed []Unconfirmed) {
+// stopAll stops jobs, all at once. What cannot be proven is said of each; of spared
+// ones there is nothing to prove (errSpared).
+func (s *Server) stopAll(names []string, stop func(name string) (unit.Report, error)) (stopped []string, unconfirmed []Unconfirmed, spared []string) {
 	results := make([]Unconfirmed, len(names))
-	confirmed, spared := make([]bool, len(names)), make([]bool, len(names))
+	errs := make([]error, len(names))
 	var all sync.WaitGroup
 	for i, name := range names {
 		all.Go(func() {
 			rep, err := stop(name)
-			confirmed[i], spared[i] = rep.Confirmed, errors.Is(err, errSpared)
+			errs[i] = err
 			if results[i].Name = name; rep.Schema != "" {
 				results[i].Report = &rep
 			}
@@ -121,11 +121,13 @@ func (s *Server) stopAll(names []string, stop func(name string) (unit.Report, er
 	stopped, unconfirmed = []string{}, []Unconfirmed{}
 	for i, name := range names {
 		switch {
-		case confirmed[i]:
+		case results[i].Report != nil && results[i].Report.Confirmed:
 			stopped = append(stopped, name)
-		case !spared[i]:
+		case errors.Is(errs[i], errSpared):
+			spared = append(spared, name)
+		default:
 			unconfirmed = append(unconfirmed, results[i])
 		}
 	}
-	return stopped, unconfirmed
+	return stopped, unconfirmed, spared
 }

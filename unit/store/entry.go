@@ -268,7 +268,12 @@ func (e *Entry) replace(name string, b []byte, durable bool) (err error) {
 			e.dir.Remove(temp)
 		}
 	}()
-	_, err = f.Write(b)
+	return e.become(f, temp, name, b, durable)
+}
+
+// become writes b to a file, closes it and gives it its name.
+func (e *Entry) become(f *os.File, temp, name string, b []byte, durable bool) error {
+	_, err := f.Write(b)
 	if err == nil && durable {
 		err = f.Sync()
 	}

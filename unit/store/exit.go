@@ -131,20 +131,7 @@ func (e *Entry) fill(b []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(b, 0)
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = e.dir.Rename(exitSpaceFile, exitFile)
-	}
-	if err == nil {
-		err = e.syncDir()
-	}
-	return err
+	return e.become(f, exitSpaceFile, exitFile, b, true)
 }
 
 // full is true for an error that says that there is no room on the disk.

@@ -39,9 +39,13 @@ func Launcher(stateDir string) (*launch.Launcher, error) {
 // home is the environment of who has none: a shell does without one too.
 func home(uid int) func(name string) string {
 	return func(name string) string {
-		if who, err := user.LookupId(strconv.Itoa(uid)); name == "HOME" && err == nil {
-			return who.HomeDir
+		if name != "HOME" {
+			return ""
 		}
-		return ""
+		who, err := user.LookupId(strconv.Itoa(uid))
+		if err != nil {
+			return ""
+		}
+		return who.HomeDir
 	}
 }
