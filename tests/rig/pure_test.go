@@ -103,6 +103,29 @@ func TestReportOfLeft(t *testing.T) {
 	}
 }
 
+// The last lines of a report name everything that failed: often no more is kept of it.
+func TestReportEndsWithWhatFailed(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	r := report{Failed: []string{"the machine of sid: it did not boot"}, Runs: []testRun{
+		{Where: "sid (systemd 262)", User: "root", Package: "p", Outcomes: []Outcome{
+			{Test: "TestA/b", Action: "fail", Output: "=== RUN   TestA/b\n" + strings.Repeat(long+"\n", 100) + "    a_test.go:1: got 1\n--- FAIL: TestA/b (1.2s)\n"},
+			{Test: "TestB", Action: "pass"},
+		}},
+		{Where: "trixie (systemd 257)", User: "tester", Package: "q", Err: io.ErrUnexpectedEOF, Left: []string{"sleep 1000 of TestA"}},
+	}}
+	var out bytes.Buffer
+	r.print(&out)
+	_, end, _ := strings.Cut(out.String(), "\nfailed: ")
+	for _, want := range []string{"sid root p TestA/b\n", "    a_test.go:1: got 1\n\n", "trixie tester q " + whole + "\n    unexpected EOF\n", "left processes behind\n    sleep 1000 of TestA\n", "the machine of sid: it did not boot\n"} {
+		if !strings.Contains(end, want) {
+			t.Errorf("the end of the report lacks %q", want)
+		}
+	}
+	if strings.Contains(end, "TestB") || strings.Contains(end, "--- FAIL") || len(end) > 1500 {
+		t.Errorf("the end of the report, %d bytes:\n%s", len(end), end)
+	}
+}
+
 func TestDescribe(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
 	cmd.Dir = t.TempDir()

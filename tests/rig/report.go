@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -64,6 +65,7 @@ func (r *report) print(w io.Writer) (failed bool) {
 		total = total.plus(run.count())
 	}
 	total.failed += len(r.Failed)
+	r.printFailed(w)
 	fmt.Fprintf(w, "\n%s\n", total)
 	return total.failed > 0
 }
@@ -74,11 +76,7 @@ func (r *report) printFailures(w io.Writer) {
 			if o.Action != "fail" {
 				continue
 			}
-			name := o.Test
-			if name == "" {
-				name = whole
-			}
-			fmt.Fprintf(w, "\nFAIL %s %s %s %s\n", run.Where, run.User, run.Package, name)
+			fmt.Fprintf(w, "\nFAIL %s %s %s %s\n", run.Where, run.User, run.Package, cmp.Or(o.Test, whole))
 			fmt.Fprintf(w, "%s\n", indent(lastLines(o.Output, 80)))
 			fmt.Fprintf(w, "    log: %s\n", run.Log)
 		}
@@ -89,6 +87,52 @@ func (r *report) printFailures(w io.Writer) {
 			fmt.Fprintf(w, "\nFAIL %s %s %s: processes are left behind\n%s\n    log: %s\n", run.Where, run.User, run.Package, indent(strings.Join(run.Left, "\n")), run.Log)
 		}
 	}
+}
+
+// A failure is told in brief with its last lines, and no more of each than this.
+const (
+	briefLines = 3
+	briefWidth = 240
+)
+
+// printFailed names what failed once more, in so few lines that all of it is seen
+// where only the end of a long log is kept.
+func (r *report) printFailed(w io.Writer) {
+	tell := func(run testRun, what, why string) {
+		fmt.Fprintf(w, "\nfailed: %s %s %s %s\n", shortName(run.Where), run.User, run.Package, what)
+		for _, line := range brief(why) {
+			fmt.Fprintf(w, "    %s\n", line)
+		}
+	}
+	for _, run := range r.Runs {
+		for _, o := range run.Outcomes {
+			if o.Action == "fail" {
+				tell(run, cmp.Or(o.Test, whole), o.Output)
+			}
+		}
+		if run.Err != nil {
+			tell(run, whole, run.Err.Error())
+		}
+		if len(run.Left) > 0 {
+			tell(run, "left processes behind", strings.Join(run.Left, "\n"))
+		}
+	}
+	for _, f := range r.Failed {
+		fmt.Fprintf(w, "\nfailed: %s\n", f)
+	}
+}
+
+// brief is the end of what a test printed, without what go test says of its course.
+func brief(output string) []string {
+	var lines []string
+	for line := range strings.Lines(output) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "=== ") || strings.HasPrefix(line, "--- ") {
+			continue
+		}
+		lines = append(lines, line[:min(len(line), briefWidth)])
+	}
+	return lines[max(0, len(lines)-briefLines):]
 }
 
 func indent(s string) string { return "    " + strings.ReplaceAll(s, "\n", "\n    ") }
