@@ -190,10 +190,15 @@ func (c *crash) finish() {
 	}
 	rep := c.look("stop", "--grace", "200ms", c.name)
 	empty := func() bool { return len(c.marked()) == 0 }
-	if eventuallyWithin(5*time.Second, empty) {
+	within := patience
+	byHand := rep != nil && c.w.isolation == verify.IsolationGroup && !rep.Confirmed
+	if byHand {
+		within = 5 * time.Second
+	}
+	if eventuallyWithin(within, empty) {
 		return
 	}
-	if rep != nil && c.w.isolation == verify.IsolationGroup && !rep.Confirmed {
+	if byHand {
 		// What has a session of its own is out of reach once keeper and reaper
 		// were killed. It is said; here it ends by hand.
 		for _, pid := range c.marked() {

@@ -203,7 +203,7 @@ func (x *trial) judge() {
 	}
 	// With both gone nobody is there to end it, before somebody looks.
 	if x.verb == "run" && (x.keeper || x.reaper) {
-		if !x.empty(5 * time.Second) {
+		if !x.empty(patience) {
 			x.t.Errorf("processes are left of a job of lifetime call: %s", x.tree())
 			return
 		}
@@ -213,7 +213,7 @@ func (x *trial) judge() {
 	}
 	last := x.do("status", x.name)
 	if last == nil { // no job: nothing ran
-		if !x.empty(5 * time.Second) {
+		if !x.empty(patience) {
 			x.t.Errorf("processes are left of no job: %s", x.tree())
 		}
 		return
@@ -223,7 +223,7 @@ func (x *trial) judge() {
 	}
 	// What is in a session of its own is out of everybody's reach in a group whose
 	// keeper and reaper were killed.
-	within, look := 5*time.Second, "verify"
+	within, look := patience, "verify"
 	if x.w.isolation == verify.IsolationGroup && !x.keeper && !x.reaper {
 		look = "status" // looking for two seconds changes nothing
 		if len(x.members()) > 0 {

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // A job whose only witness was killed has ended, and its outcome is lost. That
@@ -20,7 +19,7 @@ func TestLostOutcomeFreesTheName(t *testing.T) {
 			t.Fatal("its start is not recorded")
 		}
 		f.signal(syscall.SIGKILL)
-		gone(t, 10*time.Second, "sleep", "1061")
+		gone(t, patience, "sleep", "1061")
 		if left := ""; !eventually(func() bool { left = loadedUnits("lost-name*"); return left == "" }) {
 			t.Fatalf("units are left: %s", left)
 		}

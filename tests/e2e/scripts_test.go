@@ -5,7 +5,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/unitward/unitward/verify"
 )
 
 var (
@@ -52,4 +55,22 @@ func TestScriptsApart(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What another script runs under a name that unitward made up is not looked at.
+func TestNoUnitOfAnother(t *testing.T) {
+	in(t, []string{verify.IsolationService, verify.IsolationScope}, func(t *testing.T, w *ward) {
+		w.env = append(os.Environ(), "WORK=/a")
+		f := w.run("-u", "of-another", "--", "sleep", "1392")
+		alive(t, "sleep", "1392")
+		unit := strings.Fields(loadedUnits("of-another*"))[0]
+		if ofAnother(unit, "/a") || !ofAnother(unit, "/b") || ofAnother("of-anothe", "/b") {
+			t.Errorf("%s: of another than /a: %v, than /b: %v; none of that name: %v", unit, ofAnother(unit, "/a"), ofAnother(unit, "/b"), ofAnother("of-anothe", "/b"))
+		}
+		f.signal(syscall.SIGTERM)
+		f.wantStatus(143)
+		if ofAnother(unit, "/b") {
+			t.Errorf("%s has ended", unit)
+		}
+	})
 }

@@ -98,8 +98,8 @@ func TestKilledRun(t *testing.T) {
 		left := func() []int {
 			return append(processes([]string{"sleep", "1018"}), processes([]string{"sleep", "1019"})...)
 		}
-		if !eventuallyWithin(3*time.Second, func() bool { return len(left()) == 0 }) {
-			t.Fatalf("after 3 seconds there are still %v", left())
+		if !eventually(func() bool { return len(left()) == 0 }) {
+			t.Fatalf("there are still %v", left())
 		}
 		t.Logf("gone after %v", time.Since(began))
 		if left := ""; inRig() && !eventually(func() bool { left = loadedUnits("killed-run*", "unitward-guard-*"); return left == "" }) {
@@ -133,7 +133,7 @@ func TestKilledRunStubborn(t *testing.T) {
 		f := w.run("-u", "killed-stubborn", "--grace", "500ms", "--", "sh", "-c", `trap "" TERM; exec sleep 1020`)
 		alive(t, "sleep", "1020")
 		f.signal(syscall.SIGKILL)
-		gone(t, 5*time.Second, "sleep", "1020")
+		gone(t, patience, "sleep", "1020")
 	})
 }
 
@@ -211,7 +211,7 @@ func TestImpatience(t *testing.T) {
 					time.Sleep(50 * time.Millisecond) // a pending signal would merge with the next
 				}
 				f.wantStatus(137)
-				if took := time.Since(began); took > 8*time.Second {
+				if took := time.Since(began); took > 30*time.Second {
 					t.Errorf("it took %v", took)
 				}
 				gone(t, 0, "sleep", mark)

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // tmux is a real terminal, with a user's shell in it.
@@ -166,7 +165,7 @@ func TestTerminalInTmux(t *testing.T) {
 		m.prompts()
 		m.types("clear; stty -a | sed 's/rows .*//' >after; sed 's/rows .*//' before | cmp - after && echo the same\n")
 		m.shows("the same\n13$")
-		gone(t, 5*time.Second, "sleep", "1104")
+		gone(t, patience, "sleep", "1104")
 	})
 }
 
