@@ -314,8 +314,15 @@ func TestLinesRefused(t *testing.T) {
 	w := newWard(t)
 	eachLine(t, w, lineRefused, refusedLines, func(t *testing.T, l line, p *pair) {
 		t.Cleanup(func() {
-			for _, suffix := range []string{".service", ".scope", ".timer", ".socket"} {
-				dropUnits(p.unit[0]+suffix, p.unit[1]+suffix)
+			// What was taken after all may have any suffix, or two.
+			for _, unit := range strings.Split(loadedUnits(p.unit[0]+"*", p.unit[1]+"*"), "\n") {
+				if name, _, _ := strings.Cut(unit, " "); name != "" {
+					dropUnits(name)
+				}
+			}
+			var left string
+			if !eventually(func() bool { left = loadedUnits(p.unit[0]+"*", p.unit[1]+"*"); return left == "" }) {
+				t.Errorf("units are left: %s", left)
 			}
 		})
 		theirs, ours := p.run(t, 0), p.run(t, 1)
