@@ -1,7 +1,7 @@
 package launch
 
 import (
-	"fmt"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,7 +100,7 @@ func fits(assignments []string, c *dbusclient.Client) error {
 // to run, from the caller's working directory; empty is there. search is the
 // environment in which the command is looked for. What is wrong here is not
 // what was asked: there is nothing to run, or nowhere. The error is a
-// *unit.StartError, or wraps the errno of the directory.
+// *unit.StartError or a *unit.DirectoryError.
 func Locate(s *unit.Spec, dir string, search []string) (err error) {
 	if root := s.Root(); root != "/" {
 		return locateBelow(root, s, dir, search)
@@ -142,17 +142,21 @@ func locateBelow(root string, s *unit.Spec, dir string, search []string) error {
 	return err
 }
 
-func workingDirectory(asked string) (string, error) {
-	dir, err := filepath.Abs(asked)
-	if err != nil {
-		return "", fmt.Errorf("cannot find the working directory: %w", err)
+// workingDirectory is the absolute path of what was asked for. The error is a
+// *unit.DirectoryError.
+func workingDirectory(asked string) (dir string, err error) {
+	if dir, err = filepath.Abs(asked); err == nil {
+		var info os.FileInfo
+		if info, err = os.Stat(dir); err == nil && !info.IsDir() {
+			err = syscall.ENOTDIR
+		}
 	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return "", fmt.Errorf("cannot use the working directory: %w", err)
+	if err == nil {
+		return dir, nil
 	}
-	if !info.IsDir() {
-		return "", fmt.Errorf("cannot use the working directory: %w", &os.PathError{Op: "enter", Path: dir, Err: syscall.ENOTDIR})
+	var errno syscall.Errno // without the name once more
+	if errors.As(err, &errno) {
+		err = errno
 	}
-	return dir, nil
+	return "", &unit.DirectoryError{Dir: asked, Err: err}
 }
