@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/unitward/unitward/dbusclient/property"
 	"github.com/unitward/unitward/fallback/cgroup"
 	"github.com/unitward/unitward/fallback/proc"
 	"github.com/unitward/unitward/unit"
@@ -302,57 +301,6 @@ func (k *kept) forkFailed(s *unit.Spec, err error) error {
 		return &unit.IsolationError{Isolation: k.j.rec().Identity.Isolation, Refused: []unit.Refusal{{What: k.j.rec().Identity.Cgroup, Why: err.Error()}}}
 	}
 	return becomeFailed(k.j.rec().Name, s, err)
-}
-
-// properties are the unit's properties that the user asked for.
-func properties(s *unit.Spec) ([]property.Property, error) {
-	props, err := property.ParseAll(s.Properties)
-	if err != nil {
-		return nil, err
-	}
-	for _, lim := range s.Limits {
-		p, err := property.Parse(lim.Name + "=" + lim.Value)
-		if err != nil {
-			return nil, err
-		}
-		props = append(props, p...)
-	}
-	return props, nil
-}
-
-// rawLimits are the limits as numbers.
-func rawLimits(asked []unit.LimitAsked) (cgroup.Limits, error) {
-	var l cgroup.Limits
-	for _, a := range asked {
-		ps, err := property.Parse(a.Name + "=" + a.Value)
-		if err != nil {
-			return l, err
-		}
-		for _, p := range ps {
-			value, ok := p.Value.Value().(uint64)
-			if !ok {
-				return l, &unit.LimitsError{Limit: unit.Limit{Name: a.Name, Asked: a.Value, Found: "a share of the host's memory or tasks needs a manager"}}
-			}
-			switch p.Name {
-			case "MemoryMax":
-				l.MemoryMax = value
-			case "TasksMax":
-				l.TasksMax = value
-			case "CPUQuotaPerSecUSec":
-				l.CPUQuota = value
-			}
-		}
-	}
-	return l, nil
-}
-
-// notApplied says of each limit why it does not hold.
-func notApplied(asked []unit.LimitAsked, why string) []unit.Limit {
-	var out []unit.Limit
-	for _, a := range asked {
-		out = append(out, unit.Limit{Name: a.Name, Asked: a.Value, Found: why})
-	}
-	return out
 }
 
 func pidNamespace() uint64 {

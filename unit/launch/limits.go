@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/unitward/unitward/dbusclient"
+	"github.com/unitward/unitward/dbusclient/property"
+	"github.com/unitward/unitward/fallback/cgroup"
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/verify"
 )
@@ -99,4 +101,55 @@ func (j *Job) readLimit(c *dbusclient.Client, a unit.LimitAsked, id unit.Identit
 		lim.Found = err.Error()
 	}
 	return lim
+}
+
+// properties are the unit's properties that the user asked for.
+func properties(s *unit.Spec) ([]property.Property, error) {
+	props, err := property.ParseAll(s.Properties)
+	if err != nil {
+		return nil, err
+	}
+	for _, lim := range s.Limits {
+		p, err := property.Parse(lim.Name + "=" + lim.Value)
+		if err != nil {
+			return nil, err
+		}
+		props = append(props, p...)
+	}
+	return props, nil
+}
+
+// rawLimits are the limits as numbers.
+func rawLimits(asked []unit.LimitAsked) (cgroup.Limits, error) {
+	var l cgroup.Limits
+	for _, a := range asked {
+		ps, err := property.Parse(a.Name + "=" + a.Value)
+		if err != nil {
+			return l, err
+		}
+		for _, p := range ps {
+			value, ok := p.Value.Value().(uint64)
+			if !ok {
+				return l, &unit.LimitsError{Limit: unit.Limit{Name: a.Name, Asked: a.Value, Found: "a share of the host's memory or tasks needs a manager"}}
+			}
+			switch p.Name {
+			case "MemoryMax":
+				l.MemoryMax = value
+			case "TasksMax":
+				l.TasksMax = value
+			case "CPUQuotaPerSecUSec":
+				l.CPUQuota = value
+			}
+		}
+	}
+	return l, nil
+}
+
+// notApplied says of each limit why it does not hold.
+func notApplied(asked []unit.LimitAsked, why string) []unit.Limit {
+	var out []unit.Limit
+	for _, a := range asked {
+		out = append(out, unit.Limit{Name: a.Name, Asked: a.Value, Found: why})
+	}
+	return out
 }
