@@ -116,7 +116,7 @@ func TestReportEndsWithWhatFailed(t *testing.T) {
 	var out bytes.Buffer
 	r.print(&out)
 	_, end, _ := strings.Cut(out.String(), "\nfailed: ")
-	for _, want := range []string{"sid root p TestA/b\n", "    a_test.go:1: got 1\n\n", "trixie tester q " + whole + "\n    unexpected EOF\n", "left processes behind\n    sleep 1000 of TestA\n", "the machine of sid: it did not boot\n"} {
+	for _, want := range []string{"sid root p TestA/b\n", "    a_test.go:1: got 1\n\n", "trixie tester q " + whole + "\n    unexpected EOF\n", "left something behind\n    sleep 1000 of TestA\n", "the machine of sid: it did not boot\n"} {
 		if !strings.Contains(end, want) {
 			t.Errorf("the end of the report lacks %q", want)
 		}

@@ -84,7 +84,7 @@ func (r *report) printFailures(w io.Writer) {
 			fmt.Fprintf(w, "\nFAIL %s %s %s: %s\n    log: %s\n", run.Where, run.User, run.Package, run.Err, run.Log)
 		}
 		if len(run.Left) > 0 {
-			fmt.Fprintf(w, "\nFAIL %s %s %s: processes are left behind\n%s\n    log: %s\n", run.Where, run.User, run.Package, indent(strings.Join(run.Left, "\n")), run.Log)
+			fmt.Fprintf(w, "\nFAIL %s %s %s: it left something behind\n%s\n    log: %s\n", run.Where, run.User, run.Package, indent(strings.Join(run.Left, "\n")), run.Log)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (r *report) printFailed(w io.Writer) {
 			tell(run, whole, run.Err.Error())
 		}
 		if len(run.Left) > 0 {
-			tell(run, "left processes behind", strings.Join(run.Left, "\n"))
+			tell(run, "left something behind", strings.Join(run.Left, "\n"))
 		}
 	}
 	for _, f := range r.Failed {

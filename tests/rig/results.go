@@ -52,7 +52,7 @@ type testRun struct {
 	Outcomes []Outcome
 	Err      error // why it could not run to its end
 	Took     time.Duration
-	Left     []string // the processes that it left behind, which is a failure
+	Left     []string // the processes and units that it left behind, which is a failure
 }
 
 // whole is the name of the package's own outcome.

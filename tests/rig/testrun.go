@@ -187,11 +187,13 @@ func runBinary(ctx context.Context, m *Machine, user string, b testBinary, st *s
 	if p.skip != "" {
 		args = append(args, "-test.skip="+p.skip)
 	}
+	units := m.units()
 	code, err := m.Run(ctx, Command{
 		User: user, Argv: append([]string{b.file()}, args...), Dir: b.in(), Env: testEnv(st, p.environment()...),
 		Stdout: conv, Stderr: conv, Left: &r.Left,
 	})
 	r.finish(conv, code, err)
+	r.Left = append(r.Left, m.leftUnits(ctx, units)...)
 	for _, p := range r.Left {
 		fmt.Fprintln(log, "left behind:", p)
 	}
