@@ -87,21 +87,15 @@ func (c *Client) retire(l *link) {
 // sockets first for a client that lost its bus.
 func (c *Client) places(buses bool) []address {
 	all := addresses(c.manager, c.env)
+	if !buses && !c.bus {
+		return all
+	}
+	private := slices.DeleteFunc(slices.Clone(all), func(a address) bool { return a.bus })
+	all = slices.DeleteFunc(all, func(a address) bool { return !a.bus })
 	if buses {
-		return slices.DeleteFunc(all, func(a address) bool { return !a.bus })
+		return all
 	}
-	if c.bus {
-		slices.SortStableFunc(all, func(a, b address) int {
-			switch {
-			case a.bus == b.bus:
-				return 0
-			case b.bus:
-				return -1
-			}
-			return 1
-		})
-	}
-	return all
+	return append(private, all...)
 }
 
 // reconnect returns nil when the client was closed.

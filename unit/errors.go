@@ -246,28 +246,6 @@ func (e *StartError) Error() string {
 // Hint proposes the way out.
 func (e *StartError) Hint() []string { return e.Hints }
 
-// DirectoryError says that a job's working directory cannot be used. It wraps the
-// errno. Nothing was started.
-type DirectoryError struct {
-	// Dir is the directory as it was asked for; empty is the caller's own.
-	Dir string
-	Err error
-}
-
-func (e *DirectoryError) Error() string {
-	what := "the working directory"
-	if e.Dir != "" {
-		what += " " + e.Dir
-	}
-	return fmt.Sprintf("cannot use %s: %v", what, e.Err)
-}
-
-// Unwrap returns Err.
-func (e *DirectoryError) Unwrap() error { return e.Err }
-
-// Hint proposes the way out.
-func (e *DirectoryError) Hint() []string { return []string{"name another with --working-directory"} }
-
 // Systemctl is how systemctl is asked of units of a manager, here or elsewhere.
 func Systemctl(m Manager, r Remote) string {
 	if m == ManagerUser {

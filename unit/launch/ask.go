@@ -100,12 +100,12 @@ func fits(assignments []string, c *dbusclient.Client) error {
 // to run, from the caller's working directory; empty is there. search is the
 // environment in which the command is looked for. What is wrong here is not
 // what was asked: there is nothing to run, or nowhere. The error is a
-// *unit.StartError or a *unit.DirectoryError.
+// *unit.StartError.
 func Locate(s *unit.Spec, dir string, search []string) (err error) {
 	if root := s.Root(); root != "/" {
 		return locateBelow(root, s, dir, search)
 	}
-	if s.Dir, err = workingDirectory(dir); err != nil {
+	if s.Dir, err = workingDirectory(s.Command[0], dir); err != nil {
 		return err
 	}
 	s.Path, err = resolve(s.Command[0], s.Dir, search)
@@ -142,9 +142,9 @@ func locateBelow(root string, s *unit.Spec, dir string, search []string) error {
 	return err
 }
 
-// workingDirectory is the absolute path of what was asked for. The error is a
-// *unit.DirectoryError.
-func workingDirectory(asked string) (dir string, err error) {
+// workingDirectory is the absolute path of what was asked for; empty is the
+// caller's own. The error is a *unit.StartError of the command.
+func workingDirectory(command, asked string) (dir string, err error) {
 	if dir, err = filepath.Abs(asked); err == nil {
 		var info os.FileInfo
 		if info, err = os.Stat(dir); err == nil && !info.IsDir() {
@@ -158,5 +158,9 @@ func workingDirectory(asked string) (dir string, err error) {
 	if errors.As(err, &errno) {
 		err = errno
 	}
-	return "", &unit.DirectoryError{Dir: asked, Err: err}
+	if asked != "" {
+		asked = " " + asked
+	}
+	return "", &unit.StartError{Unit: command, Status: statusNoRun, Detail: "cannot use the working directory" + asked + ": " + err.Error(),
+		Hints: []string{"name another with --working-directory"}}
 }

@@ -1,8 +1,7 @@
 package store
 
 import (
-	"cmp"
-	"slices"
+	"sort"
 	"time"
 
 	"github.com/unitward/unitward/unit"
@@ -71,7 +70,11 @@ func (s *Store) Tidy(now time.Time, mine func(*unit.Record) bool) (removed int, 
 		}
 		e.Close()
 	}
-	slices.SortFunc(all, func(a, b settled) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.name, b.name)) })
+	// The generic sort would be code of its own for this type: 25 KB.
+	sort.Slice(all, func(i, j int) bool {
+		a, b := all[i], all[j]
+		return a.at.After(b.at) || a.at.Equal(b.at) && a.name < b.name
+	})
 	for i, old := range all {
 		if i < MaxSettled && now.Sub(old.at) <= MaxAge {
 			continue
