@@ -125,9 +125,9 @@ func (p *pair) run(t *testing.T, i int) answer {
 // dropUnits ends units of any type, and drops them.
 func dropUnits(names ...string) {
 	for _, name := range names { // the systemctl of 262 stops none where one is not loaded
-		exec.Command("systemctl", manager(), "stop", name).Run()
+		exec.Command("systemctl", manager(), "stop", "--", name).Run()
 	}
-	exec.Command("systemctl", append([]string{manager(), "reset-failed"}, names...)...).Run()
+	exec.Command("systemctl", append([]string{manager(), "reset-failed", "--"}, names...)...).Run()
 	stamps := "/var/lib/systemd/timers"
 	if os.Geteuid() != 0 {
 		stamps = filepath.Join(os.Getenv("HOME"), ".local/share/systemd/timers")
@@ -314,14 +314,15 @@ func TestLinesRefused(t *testing.T) {
 	w := newWard(t)
 	eachLine(t, w, lineRefused, refusedLines, func(t *testing.T, l line, p *pair) {
 		t.Cleanup(func() {
-			// What was taken after all may have any suffix, or two.
-			for _, unit := range strings.Split(loadedUnits(p.unit[0]+"*", p.unit[1]+"*"), "\n") {
+			// What was taken after all may have any suffix, or two, and a prefix.
+			made := []string{"*" + p.unit[0] + "*", "*" + p.unit[1] + "*"}
+			for _, unit := range strings.Split(loadedUnits(made...), "\n") {
 				if name, _, _ := strings.Cut(unit, " "); name != "" {
 					dropUnits(name)
 				}
 			}
 			var left string
-			if !eventually(func() bool { left = loadedUnits(p.unit[0]+"*", p.unit[1]+"*"); return left == "" }) {
+			if !eventually(func() bool { left = loadedUnits(made...); return left == "" }) {
 				t.Errorf("units are left: %s", left)
 			}
 		})
@@ -332,7 +333,7 @@ func TestLinesRefused(t *testing.T) {
 		if (l.differs != "") != (theirs.code == 0) {
 			t.Errorf("intended difference %q, and %s", l.differs, theirs)
 		}
-		if left := loadedUnits(p.unit[1] + "*"); left != "" {
+		if left := loadedUnits("*" + p.unit[1] + "*"); left != "" {
 			t.Errorf("units are left: %s", left)
 		}
 	})

@@ -57,8 +57,8 @@ func (m *Machine) endUnits(ctx context.Context, files []string) (names []string)
 			user, manager = users[1], "--user"
 		}
 		// One that has ended and failed is only forgotten.
-		_, _ = m.Output(ctx, user, "systemctl", manager, "stop", name)
-		_, _ = m.Output(ctx, user, "systemctl", manager, "reset-failed", name)
+		_, _ = m.Output(ctx, user, "systemctl", manager, "stop", "--", name)
+		_, _ = m.Output(ctx, user, "systemctl", manager, "reset-failed", "--", name)
 		names = append(names, "unit "+name+" of the manager of "+user)
 	}
 	return names
