@@ -287,6 +287,7 @@ func (k *kept) undo() {
 	if k.capture != nil {
 		k.capture.Close()
 	}
+	k.j.entry.Undo()
 	if k.at != nil {
 		k.at.close()
 	}

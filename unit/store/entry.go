@@ -199,6 +199,22 @@ func (e *Entry) Remove() error {
 	return nil
 }
 
+// Undo removes what a start that failed has made beside the record: another, in
+// another isolation, makes its own. What cannot be removed is left to it to say.
+func (e *Entry) Undo() {
+	d, err := e.dir.Open(".")
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	entries, _ := d.ReadDir(-1)
+	for _, f := range entries {
+		if ofStart(f.Name()) {
+			_ = e.dir.Remove(f.Name())
+		}
+	}
+}
+
 // open refuses a link, which os.Root follows within the directory even with
 // O_NOFOLLOW.
 func (e *Entry) open(name string, flag int) (*os.File, error) {

@@ -235,11 +235,22 @@ func (s *Store) clear(name string) {
 		}
 	}
 	for _, e := range entries {
-		if e.Name() == keptFile || strings.HasPrefix(e.Name(), "."+recordFile+"-") {
+		if ofStart(e.Name()) {
 			s.root.Remove(filepath.Join(name, e.Name()))
 		}
 	}
 	s.root.Remove(name) // only when it is empty
+}
+
+// ofStart says of a file's name that a start makes one of that name beside its
+// record: what the reaper writes, room for the exit, the output, the terminal's socket.
+func ofStart(name string) bool {
+	switch name {
+	case keptFile, exitSpaceFile, "terminal":
+		return true
+	}
+	stream, _, _ := strings.Cut(name, ".")
+	return stream == "stdout" || stream == "stderr" || strings.HasPrefix(name, "."+recordFile+"-")
 }
 
 func isNotFound(err error) bool {

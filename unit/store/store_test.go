@@ -260,7 +260,7 @@ func TestNames(t *testing.T) {
 // A start that died before its first record keeps no name, and one that lives does.
 func TestAbandonedNameIsFree(t *testing.T) {
 	s := fresh(t)
-	for _, files := range [][]string{nil, {".job.json-AAAA"}, {"kept"}, {"kept", ".job.json-B"}} {
+	for _, files := range [][]string{nil, {".job.json-AAAA"}, {"kept"}, {"kept", ".job.json-B"}, {"kept", "stdout", "stderr.0000000000000000", "terminal", "exit.space"}} {
 		e, err := s.Reserve("foo")
 		if err != nil {
 			t.Fatal(err)
@@ -284,6 +284,28 @@ func TestAbandonedNameIsFree(t *testing.T) {
 		if err := create(t, s, "foo").Remove(); err != nil {
 			t.Fatalf("with %q: %v", files, err)
 		}
+	}
+}
+
+// A start that failed leaves the next isolation a directory as it found it.
+func TestUndo(t *testing.T) {
+	e := create(t, fresh(t), "foo")
+	for _, name := range []string{"kept", "stdout", "stderr.0000000000000000", "terminal", "exit.space", ".job.json-A", "mine", "exit.json"} {
+		if err := os.WriteFile(filepath.Join(e.Dir(), name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.Undo()
+	entries, err := os.ReadDir(e.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, f := range entries {
+		left = append(left, f.Name())
+	}
+	if want := []string{"exit.json", "job.json", "mine"}; !slices.Equal(left, want) {
+		t.Errorf("it leaves %q, want %q", left, want)
 	}
 }
 
