@@ -3,7 +3,6 @@ package launch
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -48,16 +47,6 @@ type order struct {
 	Path, Dir    []byte
 	// Inherits says which of the standard streams are the job's.
 	Inherits [3]bool
-}
-
-// answer is what the keeper says, once: that the job runs, or why not.
-type answer struct {
-	Started   bool
-	Isolation *unit.IsolationError `json:",omitempty"`
-	Limits    *unit.LimitsError    `json:",omitempty"`
-	Start     *unit.StartError     `json:",omitempty"`
-	Error     string               `json:",omitempty"`
-	Hints     []string             `json:",omitempty"`
 }
 
 // managerVariables are what the search for a manager depends on.
@@ -135,31 +124,6 @@ func (j *Job) converse(control *net.UnixConn, order []byte) error {
 	return nil
 }
 
-func (a *answer) err() error {
-	switch {
-	case a.Started:
-		return nil
-	case a.Isolation != nil:
-		return a.Isolation
-	case a.Limits != nil:
-		return a.Limits
-	case a.Start != nil:
-		return a.Start
-	}
-	return &toldError{a.Error, a.Hints}
-}
-
-// toldError is an error as another process told it.
-type toldError struct {
-	text  string
-	hints []string
-}
-
-func (e *toldError) Error() string { return e.text }
-
-// Hint proposes the way out.
-func (e *toldError) Hint() []string { return e.hints }
-
 func raw(in []string) [][]byte {
 	out := make([][]byte, len(in))
 	for i, s := range in {
@@ -211,20 +175,6 @@ func runKeeper(stateDir, self string, uid int) error {
 	return j.attendAlone()
 }
 
-func tell(err error) answer {
-	a := answer{Started: err == nil}
-	switch {
-	case err == nil, errors.As(err, &a.Isolation), errors.As(err, &a.Limits), errors.As(err, &a.Start):
-	default:
-		a.Error = err.Error()
-		var h interface{ Hint() []string }
-		if errors.As(err, &h) {
-			a.Hints = h.Hint()
-		}
-	}
-	return a
-}
-
 // keep starts the job of an order.
 func (l *Launcher) keep(o *order) (*Job, error) {
 	entry, rec, err := l.store.Load(o.Name)
@@ -240,11 +190,18 @@ func (l *Launcher) keep(o *order) (*Job, error) {
 			streams[i] = nil
 		}
 	}
+	// Once the job runs nothing may fail: it would run with nobody to keep it.
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		j.Close()
+		return nil, err
+	}
+	defer null.Close()
 	if err := j.launchKept(context.Background(), &s, Stdio{In: streams[0], Out: streams[1], Err: streams[2]}); err != nil {
 		j.Close()
 		return nil, err
 	}
-	return j, leaveStreams() // they are the job's
+	return j, leaveStreams(null) // they are the job's
 }
 
 // attendAlone stays with the job until its end is proven. A signal to end is

@@ -120,7 +120,11 @@ func (t *tended) begin() (err error) {
 	if out != nil {
 		t.capture, err = out.capture(t.entry, t.h.OutputMax, capture.Policy(t.h.OnOutputMax), keeper.Rest)
 	} else {
-		err = leaveStreams() // they are the command's
+		var null *os.File
+		if null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err == nil {
+			err = leaveStreams(null) // they are the command's
+			null.Close()
+		}
 	}
 	if err != nil {
 		return err
@@ -258,14 +262,9 @@ func endAs(s syscall.WaitStatus) int {
 	return 128 + int(s.Signal())
 }
 
-// leaveStreams puts /dev/null in the place of this process's standard streams:
-// a reader of them must not wait for it.
-func leaveStreams() error {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer null.Close()
+// leaveStreams puts null, which is /dev/null, in the place of this process's
+// standard streams: a reader of them must not wait for it.
+func leaveStreams(null *os.File) (err error) {
 	for fd := range 3 {
 		err = errors.Join(err, unix.Dup3(int(null.Fd()), fd, 0))
 	}
