@@ -1,6 +1,7 @@
 package unit
 
 import (
+	"slices"
 	"time"
 
 	"github.com/unitward/unitward/verify"
@@ -132,8 +133,23 @@ type Stop struct {
 	RequestedAt *time.Time `json:"requested_at"`
 	// By is who asked: "stop", "signal", "timeout", "leftovers", "owner",
 	// "output-limit".
-	By    *string `json:"by"`
-	Steps []Step  `json:"steps"`
+	By *string `json:"by"`
+	// Steps are the first and the newest of them, at most MaxSteps.
+	Steps []Step `json:"steps"`
+}
+
+// MaxSteps bounds how many steps of a stop are recorded: a supervisor may ask again
+// every second while a process sleeps uninterruptibly, and a record has to stay of a
+// size that can be read.
+const MaxSteps = 64
+
+// Add adds a step. Of more than MaxSteps those in the middle are forgotten.
+func (s *Stop) Add(step Step) {
+	steps := append(slices.Clone(s.Steps), step)
+	if n := len(steps); n > MaxSteps {
+		steps = slices.Delete(steps, MaxSteps/2, MaxSteps/2+n-MaxSteps)
+	}
+	s.Steps = steps
 }
 
 // Step is one thing done to end a job.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -237,5 +238,20 @@ func TestErrorsAreOneLineWithHints(t *testing.T) {
 	system := (&UnitExistsError{Unit: "foo.service", Manager: ManagerSystem}).Hint()[0]
 	if !strings.Contains(system, "systemctl status") {
 		t.Error(system)
+	}
+}
+
+// However often an end is asked for, a record keeps how it began and how it ended.
+func TestStepsAreBounded(t *testing.T) {
+	var s Stop
+	for i := range 3 * MaxSteps {
+		before := s.Steps
+		s.Add(Step{Action: strconv.Itoa(i)})
+		if len(before) > 0 && before[len(before)-1].Action != strconv.Itoa(i-1) {
+			t.Fatalf("step %d changed what others have: %v", i, before)
+		}
+	}
+	if n := len(s.Steps); n != MaxSteps || s.Steps[0].Action != "0" || s.Steps[MaxSteps/2-1].Action != strconv.Itoa(MaxSteps/2-1) || s.Steps[n-1].Action != strconv.Itoa(3*MaxSteps-1) || s.Steps[n-2].Action != strconv.Itoa(3*MaxSteps-2) {
+		t.Errorf("%d steps: %v", n, s.Steps)
 	}
 }

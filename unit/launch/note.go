@@ -22,7 +22,7 @@ func (j *Job) begin(by, action string) error {
 			}
 		}
 		if action != "" {
-			rec.Stop.Steps = append(rec.Stop.Steps, unit.Step{At: at, Action: action})
+			rec.Stop.Add(unit.Step{At: at, Action: action})
 		}
 	})
 }
@@ -33,7 +33,7 @@ func (j *Job) step(action string) error {
 	at := now()
 	return j.note(func(rec *unit.Record) {
 		if rec.Sealed == nil {
-			rec.Stop.Steps = append(rec.Stop.Steps, unit.Step{At: at, Action: action})
+			rec.Stop.Add(unit.Step{At: at, Action: action})
 		}
 	})
 }

@@ -35,8 +35,8 @@ func (j *Job) noteSteps(lk look) {
 	}
 	if stop.Steps[n-1].Action != killAction {
 		if kill, ok := j.killedByOthers(lk); ok {
-			stop.Steps = append(stop.Steps, kill)
-			n++
+			stop.Add(kill)
+			n = len(stop.Steps)
 		}
 	}
 	stop.Steps[n-1].Sufficed = lk.v.Tree.Empty && !outlived(stop.Steps[n-1], j.mainEnd(lk))

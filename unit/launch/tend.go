@@ -227,7 +227,7 @@ func (t *tended) step(signal unix.Signal) {
 		}
 		by := byOutput
 		rec.Stop.By = &by
-		rec.Stop.Steps = append(rec.Stop.Steps, unit.Step{At: now(), Action: verify.SignalName(int(signal)), Detail: "by who keeps the output"})
+		rec.Stop.Add(unit.Step{At: now(), Action: verify.SignalName(int(signal)), Detail: "by who keeps the output"})
 	})
 }
 
