@@ -31,8 +31,9 @@ type Identity struct {
 	// StartTime is when that process started, in clock ticks since boot
 	// (field 22 of proc_pid_stat(5)); 0 until known.
 	StartTime uint64 `json:"start_time,omitempty"`
-	// PIDNamespace is the inode of the pid namespace in which PID means that
-	// process (pid_namespaces(7)); 0 for a service, whose manager names it.
+	// PIDNamespace is the inode of the pid namespace of the launcher, in which the
+	// pids of the record mean the processes that it names (pid_namespaces(7)); 0 is
+	// not known.
 	PIDNamespace uint64 `json:"pid_namespace,omitempty"`
 }
 

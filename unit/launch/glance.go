@@ -144,7 +144,7 @@ func Orphan(rec *unit.Record) bool {
 	if rec.Lifetime == unit.LifetimeOwner {
 		return OwnerGone(rec)
 	}
-	return Ended(rec.Launcher)
+	return pidsHold(rec) && Ended(rec.Launcher)
 }
 
 // Filter selects jobs.

@@ -218,7 +218,7 @@ func Ended(p unit.Process) bool {
 // the record names the main process, which ends when its keeper does.
 func (k *kept) adopt(ctx context.Context) error {
 	j := k.j
-	if j.rec().Identity.PID != 0 || j.rec().Sealed != nil || !k.orphaned() {
+	if j.rec().Identity.PID != 0 || j.rec().Sealed != nil || !pidsHold(j.rec()) || !k.orphaned() {
 		return nil
 	}
 	if p, ok := k.at.(*cgroupPlace); ok && !p.swept(ctx) {

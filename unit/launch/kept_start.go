@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/unitward/unitward/fallback/cgroup"
 	"github.com/unitward/unitward/fallback/proc"
 	"github.com/unitward/unitward/unit"
@@ -128,7 +126,6 @@ func (j *Job) command(s *unit.Spec, io Stdio) (*keeper.Command, []*os.File, erro
 // before it.
 func (k *kept) prepare(s *unit.Spec, cmd *keeper.Command) error {
 	id := &k.j.rec().Identity
-	id.PIDNamespace = pidNamespace()
 	switch id.Isolation {
 	case verify.IsolationCgroup:
 		return k.prepareCgroup(s, cmd)
@@ -302,14 +299,6 @@ func (k *kept) forkFailed(s *unit.Spec, err error) error {
 		return &unit.IsolationError{Isolation: k.j.rec().Identity.Isolation, Refused: []unit.Refusal{{What: k.j.rec().Identity.Cgroup, Why: err.Error()}}}
 	}
 	return becomeFailed(k.j.rec().Name, s, err)
-}
-
-func pidNamespace() uint64 {
-	var st unix.Stat_t
-	if unix.Stat("/proc/self/ns/pid", &st) != nil {
-		return 0
-	}
-	return st.Ino
 }
 
 // ownCgroup is where this process is; empty when that is not known.

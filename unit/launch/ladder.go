@@ -67,7 +67,7 @@ func reason(err error) string {
 
 func (j *Job) try(ctx context.Context, rung string, s *unit.Spec, io Stdio) error {
 	id := &j.rec().Identity
-	*id = unit.Identity{Host: id.Host, Boot: id.Boot, UID: id.UID, Nonce: id.Nonce, Isolation: rung}
+	*id = unit.Identity{Host: id.Host, Boot: id.Boot, UID: id.UID, Nonce: id.Nonce, PIDNamespace: id.PIDNamespace, Isolation: rung}
 	j.rec().Tended, j.rec().Left = false, nil
 	if why := unfit(s, rung); why != "" {
 		return &unit.IsolationError{Isolation: rung, Refused: []unit.Refusal{{What: rung, Why: why}}}

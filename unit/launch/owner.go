@@ -90,7 +90,7 @@ func (l *Launcher) ownerUnit(ctx context.Context, s *unit.Spec) (unit.OwnerUnit,
 // OwnerGone reports whether what a job of lifetime owner was to end with has ended.
 func OwnerGone(rec *unit.Record) bool {
 	if rec.OwnerUnit.Unit == "" {
-		return Ended(rec.OwnerProcess)
+		return pidsHold(rec) && Ended(rec.OwnerProcess)
 	}
 	h, err := cgroup.FindHierarchy()
 	return err == nil && over(ownerGroup(h, rec))

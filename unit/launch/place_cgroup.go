@@ -70,7 +70,7 @@ func (p *cgroupPlace) look(_ context.Context, lk *look) {
 		// What is open cannot be hidden by the job.
 		lk.o.Cgroup = p.unit.Read()
 	} else {
-		lk.o.Cgroup = p.j.group().Read()
+		lk.o.Cgroup = readCgroup(p.j.group(), p.j.rec())
 	}
 	if lk.o.KeeperGone {
 		p.j.l.hierarchy().Unshelter(id.Cgroup)

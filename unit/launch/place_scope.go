@@ -51,7 +51,7 @@ func (p *scopePlace) look(ctx context.Context, lk *look) {
 	case p.j.hierarchy() == nil:
 		lk.o.Cgroup = verify.Cgroup{State: verify.CgroupUnavailable, Path: id.Cgroup, Err: cgroup.ErrNoHierarchy.Error()}
 	default:
-		lk.o.Cgroup = p.j.group().Read()
+		lk.o.Cgroup = readCgroup(p.j.group(), p.j.rec())
 		lk.addPeaks(p.j.group())
 		// systemd removes the cgroup at once when the last process has ended.
 		lk.addPeak(p.memory, p.tasks)

@@ -119,7 +119,7 @@ func (u *service) placed(r dbusclient.Reading) bool {
 // have been is no proof that it has ended.
 func (u *service) readCgroup(h *cgroup.Hierarchy, placed bool) verify.Cgroup {
 	id := u.j.rec().Identity
-	c := h.Recorded(id.Cgroup, id.CgroupInode).Read()
+	c := readCgroup(h.Recorded(id.Cgroup, id.CgroupInode), u.j.rec())
 	if c.State == verify.CgroupGone && !placed {
 		c.State, c.Err = verify.CgroupUnavailable, fmt.Sprintf("nobody has seen the unit in %s", id.Cgroup)
 	}

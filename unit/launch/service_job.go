@@ -74,7 +74,7 @@ func (u *service) abandoned() bool {
 	if rec.Launcher == u.j.l.self {
 		return u.started // by us, who will not learn more
 	}
-	return Ended(rec.Launcher)
+	return pidsHold(rec) && Ended(rec.Launcher)
 }
 
 func (u *service) observe(ctx context.Context, depth dbusclient.Depth, lk *look) {

@@ -210,7 +210,7 @@ func (l *Launcher) record(s *unit.Spec) *unit.Record {
 func newRecord(s *unit.Spec, host hostIdentity, uid int) *unit.Record {
 	return &unit.Record{
 		Schema: unit.RecordSchema, Name: s.Name,
-		Identity: unit.Identity{Host: host.machine, Boot: host.boot, UID: uid},
+		Identity: unit.Identity{Host: host.machine, Boot: host.boot, UID: uid, PIDNamespace: pidNamespace()},
 		Command:  recorded(s.Command), Cwd: s.Dir, Owner: s.Owner, Lifetime: s.Lifetime,
 		Leftovers: s.Leftovers, Timeout: s.Timeout, Grace: s.Grace, KillSignal: s.KillSignal,
 		Output: s.Output, Attachable: s.Window != nil,
