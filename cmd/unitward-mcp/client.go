@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"sync"
 
 	"github.com/unitward/unitward/unit/serve"
+	"github.com/unitward/unitward/unit/serve/rpc"
 )
 
 // client is that of the server in this process. It speaks the protocol as every
@@ -81,6 +83,11 @@ type request struct {
 	stop func() bool
 }
 
+// errTooLong is the answer to what the server would not read.
+func errTooLong() *serve.Error {
+	return &serve.Error{Code: serve.CodeRequest, Message: "cannot take the request: as a line it is longer than 16 MiB", Data: serve.ErrorData{Kind: serve.KindTooLong, Hints: []string{}}}
+}
+
 // send sends a request; it was sent when this returns.
 func (c *client) send(ctx context.Context, method string, params any) request {
 	r := request{make(chan reply, 1), func() bool { return true }}
@@ -92,11 +99,15 @@ func (c *client) send(ctx context.Context, method string, params any) request {
 		c.waiting[id] = r.got
 	}
 	c.mu.Unlock()
-	if over || c.write(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params}) != nil {
+	failed := errOver()
+	if !over {
+		failed = c.write(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+	}
+	if failed != nil {
 		c.mu.Lock()
 		if over || c.waiting[id] != nil { // else it was answered by read
 			delete(c.waiting, id)
-			r.got <- reply{Error: errOver()}
+			r.got <- reply{Error: failed}
 		}
 		c.mu.Unlock()
 		return r
@@ -117,13 +128,22 @@ func (r request) into(result any) error {
 	return json.Unmarshal(got.Result, result)
 }
 
-func (c *client) write(message any) error {
-	b, err := json.Marshal(message)
-	if err != nil {
-		return err
+// write sends a line; nil is that it was sent. The server does not say whose line
+// was too long for it: that is found here.
+func (c *client) write(message any) *serve.Error {
+	var line bytes.Buffer
+	e := json.NewEncoder(&line)
+	e.SetEscapeHTML(false) // six bytes for each < and & of a command
+	if e.Encode(message) != nil {
+		return errOver()
+	}
+	if line.Len() > rpc.MaxLine {
+		return errTooLong()
 	}
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	_, err = c.in.Write(append(b, '\n'))
-	return err
+	if _, err := c.in.Write(line.Bytes()); err != nil {
+		return errOver()
+	}
+	return nil
 }
