@@ -40,17 +40,19 @@ func (a *app) killCommand() *cobra.Command {
 }
 
 func (a *app) pauseCommand() *cobra.Command {
-	return a.freezer("pause", "Stop the clock of jobs: freeze every process", (*launch.Job).Pause)
+	return a.freezer("pause", "Freeze every process of jobs",
+		"pause freezes every process of a job, until resume lets it go on. The time of\n--timeout goes on.", (*launch.Job).Pause)
 }
 
 func (a *app) resumeCommand() *cobra.Command {
-	return a.freezer("resume", "Let paused jobs go on", (*launch.Job).Resume)
+	return a.freezer("resume", "Let paused jobs go on", "", (*launch.Job).Resume)
 }
 
-func (a *app) freezer(verb, short string, do func(*launch.Job, context.Context) error) *cobra.Command {
+func (a *app) freezer(verb, short, long string, do func(*launch.Job, context.Context) error) *cobra.Command {
 	return &cobra.Command{
 		Use:               verb + " NAME...",
 		Short:             short,
+		Long:              long,
 		Args:              names,
 		ValidArgsFunction: a.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -81,9 +81,9 @@ func (o *jobOptions) register(cmd *cobra.Command, lifetime unit.Lifetime, stdin 
 	f.StringVar(&o.report, "report", "", "write the report to `FILE`, or to descriptor N as fd:N")
 	o.systemdOptions.register(f)
 	o.remoteOptions.register(cmd)
-	f.BoolP("pipe", "P", false, "accepted for systemd-run's sake: the caller's streams are passed anyway")
+	f.BoolP("pipe", "P", false, "accepted for systemd-run's sake by run, which passes the caller's streams anyway; start takes it with --stdin inherit --output inherit")
 	f.BoolP("collect", "G", false, "accepted for systemd-run's sake: units are always collected")
-	f.Bool("wait", false, "accepted for systemd-run's sake: run waits, start does not")
+	f.Bool("wait", false, "accepted for systemd-run's sake by run, which waits anyway; start refuses it")
 	choices := map[string][]string{"isolation": append([]string{"auto"}, launch.Ladder()...)}
 	for _, name := range []string{"leftovers", "lifetime", "stdin", "output", "on-output-max"} {
 		choices[name] = launch.Choices(fieldOf(name))

@@ -29,7 +29,7 @@ func (a *app) runCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd, o, p, args) },
 	}
 	o.register(cmd, unit.LifetimeCall, unit.InputInherit, unit.OutputInherit)
-	cmd.Flags().StringVar(&o.detachAfter, "detach-after", "", "let the job go on in the background after `TIME`, and return its name")
+	cmd.Flags().StringVar(&o.detachAfter, "detach-after", "", "let the job go on in the background after `TIME`, and say its name on standard error")
 	p.register(cmd)
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "say nothing of what is left or unconfirmed")
 	return cmd

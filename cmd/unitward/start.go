@@ -24,8 +24,8 @@ func (a *app) startCommand() *cobra.Command {
 			"start prints.\n\n" +
 			"The exit status is 0 when the job was started, 123 when it was, or may have been,\n" +
 			"and its name or report could not be given (standard error has the name), 125\n" +
-			"when nothing could be run, 126 when the command cannot be executed and 127 when\n" +
-			"it was not found.\n\n" +
+			"when nothing could be run, 126 when the command cannot be executed, 127 when it\n" +
+			"was not found, and 128+N when signal N came before the job was there.\n\n" +
 			"With an option of a timer, path or socket the job is not started now, but each\n" +
 			"time that this unit says so, and start prints the unit's name.",
 		Args: cobra.ArbitraryArgs,

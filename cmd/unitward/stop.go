@@ -26,7 +26,8 @@ func (a *app) stopCommand() *cobra.Command {
 			"With --no-wait it writes the stop down, sends TERM, leaves KILL after the grace\n" +
 			"to who stays with the job, and returns with 0: nothing is proven then, and wait\n" +
 			"or status say what has come of it. The manager of a service keeps to the grace\n" +
-			"that the job was started with, and at least to 2 seconds; --grace 0 kills at once.",
+			"that the job was started with, and at least to 2 seconds: another --grace is\n" +
+			"refused there, but for 0, which kills at once.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("owner") {
 				return names(cmd, args)
