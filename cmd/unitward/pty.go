@@ -74,6 +74,9 @@ func (o *ptyOptions) apply(cmd *cobra.Command, s *unit.Spec, own streams) (*term
 	if s.Lifetime != unit.LifetimeCall || s.DetachAfter > 0 {
 		return nil, &usageError{"cannot use --pty with a job that outlives its call: nobody would hold its terminal", "unitward start --pty gives it one that its keeper holds"}
 	}
+	if s.Key != "" {
+		return nil, &usageError{"cannot use --pty with --key: a job that is there already has no terminal here", "unitward start --pty --key, and attach, lead to one that its keeper holds"}
+	}
 	s.PTY, s.Stdin, s.Output = true, unit.InputInherit, unit.OutputInherit
 	return keys, nil
 }

@@ -69,7 +69,7 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, p *ptyOptions, args []strin
 	// back, and 125 would say that nothing ran.
 	a.warn(b.tty.begin())
 	seek := time.AfterFunc(seekAfter, b.job.SeekLeft)
-	rep, err := a.stay(b, s)
+	rep, let, err := a.stay(b, s)
 	seek.Stop()
 	if b.tty != nil {
 		b.sig.untilSignal(b.tty.end)
@@ -89,7 +89,7 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, p *ptyOptions, args []strin
 		a.warn(b.job.Keep())
 	}
 	a.warn(sink.Write(rep))
-	if s.DetachAfter > 0 && rep.Lifetime == unit.LifetimeDetached && !rep.Confirmed {
+	if let && !rep.Confirmed {
 		fmt.Fprintf(a.Err, "unitward: job %s goes on in the background\nhint: await it with: unitward wait %s\n", rep.Name, verify.Typed(string(rep.Name)))
 		return nil
 	}
@@ -122,15 +122,26 @@ func failed(rep unit.Report) bool {
 	return rep.Reason != nil && (*rep.Reason == unit.ReasonFailed || *rep.Reason == unit.ReasonSignaled)
 }
 
-// stay waits for the job. One that another call has started is that call's:
-// it gets no signal of ours, and goes on when we end.
-func (a *app) stay(b *begun, s *unit.Spec) (unit.Report, error) {
+// stay waits for the job; let is true for one that it lets go on in the background
+// after the time that was given for that. One that another call has started is that
+// call's: it gets no signal of ours, and goes on when we end.
+func (a *app) stay(b *begun, s *unit.Spec) (rep unit.Report, let bool, err error) {
 	if !b.job.Joined() {
-		return b.sig.attend(b.job, s, b.tty)
+		rep, err = b.sig.attend(b.job, s, b.tty)
+		return rep, s.DetachAfter > 0 && rep.Lifetime == unit.LifetimeDetached, err
 	}
 	b.sig.first()
 	b.sig.stop()
-	return b.job.Wait(context.Background(), launch.FactSettled)
+	ctx, cancel := context.Background(), func() {}
+	if s.DetachAfter > 0 {
+		ctx, cancel = context.WithTimeout(ctx, s.DetachAfter)
+	}
+	defer cancel()
+	rep, err = b.job.Wait(ctx, launch.FactSettled)
+	if ctx.Err() != nil && looked(rep) {
+		return rep, true, nil
+	}
+	return rep, false, err
 }
 
 // looked is true for the report of a look at a job, and not for the zero value

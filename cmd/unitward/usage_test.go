@@ -190,6 +190,7 @@ func TestContradictions(t *testing.T) {
 		{"start --on-active 1h --path-property PathExists=/x true", "one unit starts it"},
 		{"run --pty --output capture true", "the terminal takes the job's output"},
 		{"run --lifetime owner --owner-pid 1 --detach-after 1s true", "ends with nobody"},
+		{"run --pty --key k true", "cannot use --pty with --key"},
 		{"run --memory-max 1M -p MemoryMax=2M true", `--memory-max with --property "MemoryMax=2M": both`},
 		{"run --nice 1 -p Nice=2 true", "both set the property\nhint: leave out one of the two"},
 		{"run --description a -p Description=b true", "--description with --property"},
