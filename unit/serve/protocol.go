@@ -251,7 +251,8 @@ type OutputQuery struct {
 	// MaxBytes bounds what is returned of each stream; 0 is 256 KiB, and more
 	// than 4 MiB is 4 MiB.
 	MaxBytes int64 `json:"max_bytes,omitempty"`
-	// Encoding is "text" or "base64"; empty is that of the job's start.
+	// Encoding is "text" or "base64"; empty is the one in which the output is told,
+	// else text.
 	Encoding string `json:"encoding,omitempty"`
 }
 
