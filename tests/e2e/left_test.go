@@ -40,7 +40,12 @@ func TestLeftUnit(t *testing.T) {
 		if got := r.get("left_unit.0.cgroup"); !strings.HasSuffix(got, "/"+scope) {
 			t.Errorf("it is said to be in %s", got)
 		}
-		if a := w.want(0, "status", "left"); !strings.Contains(a.out, sleep[0]+" 1120) is in /") {
+		// Each look searches for so long alone.
+		var a answer
+		if !eventually(func() bool {
+			a = w.want(0, "status", "left")
+			return strings.Contains(a.out, sleep[0]+" 1120) is in /")
+		}) {
 			t.Errorf("status does not say it: %s", a)
 		}
 		touch(t, leave)
