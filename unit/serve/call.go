@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/unitward/unitward/unit"
@@ -13,10 +14,19 @@ import (
 type call struct {
 	s   *Server
 	req rpc.Request
-	// ctx is done when the request was cancelled.
-	ctx    context.Context
-	cancel context.CancelFunc
+	// ctx is done when the request was cancelled: by the client, or with errEnded as
+	// its cause by the end of the server.
+	ctx   context.Context
+	close context.CancelCauseFunc
 }
+
+// errEnded is why a request is cancelled that still waits when all is stopped that
+// ends with the server.
+var errEnded = errors.New("the server ends")
+
+// cancel is for a client that does not want the request any more, and for whoever
+// gives up its start.
+func (c *call) cancel() { c.close(nil) }
 
 // method is how a request is carried out. What it does itself is done before
 // the next request is read; what it returns, if anything, is done meanwhile.
@@ -119,7 +129,7 @@ func (s *Server) enter(req rpc.Request) (*call, *Error) {
 		return nil, fail(CodeAdmission, KindAdmission, "cannot take the request: too many are under way", "wait for answers")
 	}
 	c := &call{s: s, req: req}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.ctx, c.close = context.WithCancelCause(context.Background())
 	s.calls[k] = c
 	s.bytes += req.Size
 	return c, nil

@@ -149,7 +149,7 @@ func (s *Server) conclude(e Ended) {
 	over := s.over
 	for _, c := range s.calls {
 		if c != over {
-			c.cancel()
+			c.close(errEnded)
 		}
 	}
 	s.mu.Unlock()

@@ -136,7 +136,8 @@ type RunResult struct {
 	Name string `json:"name"`
 	// Background is true when the job goes on, detached.
 	Background bool `json:"background"`
-	// Cancelled is true when the request was cancelled, which stopped the job.
+	// Cancelled is true when the request was cancelled, which stopped the job; the end
+	// of the server cancels it too, and stops none that outlives it.
 	Cancelled bool        `json:"cancelled"`
 	Facts     Facts       `json:"facts"`
 	Report    unit.Report `json:"report"`

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/unitward/unitward/unit"
@@ -45,7 +46,8 @@ func (c *call) run() func() {
 
 // await waits for the end of a job, of its main process alone where others stay
 // by request, or for the time after which it goes on without the request, if it
-// may. Cancelling stops it, but for one that another start had begun.
+// may. Cancelling stops it, but for one that another start had begun; the end of the
+// server stops none that outlives it.
 func (c *call) await(j *job, after time.Duration, joined bool) {
 	var late <-chan time.Time
 	if after > 0 {
@@ -71,7 +73,8 @@ func (c *call) await(j *job, after time.Duration, joined bool) {
 			// It has ended, is being stopped, or ends with who started it.
 		case <-c.ctx.Done():
 			if r.Cancelled = true; !joined {
-				_, _ = j.stop(context.Background(), j.grace, false) // the report says what came of it
+				sparing := errors.Is(context.Cause(c.ctx), errEnded)
+				_, _ = j.stop(context.Background(), j.grace, sparing) // the report says what came of it
 			}
 			waiting = false
 		}
