@@ -19,7 +19,8 @@ const drainTime = time.Second
 type job struct {
 	s           *Server
 	name, owner string
-	token       string
+	// nonce is its record's: the name can be another job's once this has settled.
+	nonce, token string
 	// mine is true for one that this server started.
 	mine      bool
 	grace     time.Duration
@@ -66,7 +67,7 @@ type job struct {
 func (s *Server) newJob(h *launch.Job, rep unit.Report) *job {
 	rec := h.Record()
 	j := &job{
-		s: s, name: h.Name(), owner: rec.Owner, grace: rec.Grace, leftovers: rec.Leftovers, rep: rep,
+		s: s, name: h.Name(), owner: rec.Owner, nonce: rec.Identity.Nonce, grace: rec.Grace, leftovers: rec.Leftovers, rep: rep,
 		detached: rec.Lifetime != unit.LifetimeCall, captured: rec.Output == unit.OutputCapture,
 		begun: make(chan struct{}), orders: make(chan *order), kept: make(chan struct{}), settled: make(chan struct{}), changed: make(chan struct{}),
 	}

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/unit/launch"
 	"github.com/unitward/unitward/unit/serve/rpc"
@@ -246,43 +245,4 @@ func (s *Server) tidy() {
 	s.mu.Unlock()
 	forget(dropped)
 	s.l.Tidy()
-}
-
-// find is a job that is remembered; nil for none.
-func (s *Server) find(name string) *job {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.jobs[name]
-}
-
-// look is what is known of a job now, remembered or on record.
-func (s *Server) look(ctx context.Context, name string) (unit.Report, Facts, error) {
-	j := s.find(name)
-	if j != nil && j.over() {
-		return j.report(), j.facts(), nil
-	}
-	seen, err := s.l.Glance(ctx, name, func(*unit.Record) bool { return true })
-	if seen == nil {
-		if j != nil {
-			return j.report(), j.facts(), nil // its record is gone, and it is not
-		}
-		return unit.Report{}, Facts{}, err
-	}
-	facts := j.known(&seen.Report)
-	return seen.Report, facts, nil
-}
-
-// known adds to a report that was made without the job's keeper what is known
-// here; j may be nil.
-func (j *job) known(rep *unit.Report) Facts {
-	facts := factsOf(rep)
-	if j == nil {
-		return facts
-	}
-	if j.out != nil {
-		j.out.tell(rep)
-		facts.Streams = rep.Streams.State == "closed"
-	}
-	told := j.facts()
-	return Facts{facts.Exit || told.Exit, facts.Streams || told.Streams, facts.Tree || told.Tree, facts.Settled}
 }

@@ -134,7 +134,7 @@ func (c *call) list() func() {
 			case seen == nil && err != nil:
 				r.Bad = append(r.Bad, BadRecord{name, *asError(err)})
 			case seen != nil && filter.Shows(seen):
-				facts := c.s.find(name).known(&seen.Report)
+				facts := c.s.remembered(name).known(seen)
 				r.Jobs = append(r.Jobs, JobResult{name, facts, seen.Report})
 			}
 		}
