@@ -87,9 +87,12 @@ func (s *Server) output(ctx context.Context, q *OutputQuery, at capture.Cursor) 
 		if err != nil {
 			return nil, err
 		}
-		b, from, last := p.bytes, p.from, p.last || rep.Tree.Empty && len(p.bytes) == 0
-		if encoding == rpc.EncodingText && !last {
-			b = b[:rpc.Whole(b)]
+		b, from, last := p.bytes, p.from, p.last
+		if encoding == rpc.EncodingText {
+			b = p.text()
+		}
+		if len(b) == 0 && !p.more && rep.Tree.Empty {
+			b, last = p.bytes, true // nobody is left who could write the rest of it
 		}
 		if len(b) > 0 || from > place {
 			r.Chunks = append(r.Chunks, Chunk{

@@ -108,8 +108,8 @@ func (t *tail) of(s capture.Stream) event {
 		t.at = t.at.With(s, from)
 		return &Dropped{Name: t.name, Stream: string(s), Offset: place, Bytes: from - place, Why: droppedLimit}
 	}
-	if t.encoding == rpc.EncodingText && !p.last && !t.shut {
-		b = b[:rpc.Whole(b)]
+	if t.encoding == rpc.EncodingText && !t.shut {
+		b = p.text()
 	}
 	if len(b) == 0 {
 		return nil
@@ -128,6 +128,17 @@ type piece struct {
 	// more is true when there is more to read now, last when nothing comes after
 	// it, ever.
 	more, last bool
+	// gap is true when what comes after it was dropped.
+	gap bool
+}
+
+// text is as much of it as can be told as text: half a character at its end waits for
+// its rest, but where none will come.
+func (p piece) text() []byte {
+	if p.last || p.gap {
+		return p.bytes
+	}
+	return p.bytes[:rpc.Whole(p.bytes)]
 }
 
 // readCapture reads a piece of a captured stream: at most some bytes, from the
@@ -151,25 +162,20 @@ func readCapture(dir *os.File, s capture.Stream, place, most int64) (piece, erro
 		return none, err
 	}
 	b := make([]byte, max(min(most, size-place), 1))
-	n, from := 0, place
+	n, from, gap := 0, place, false
 	for n < len(b) {
 		got, at, err := r.ReadAt(b[n:], from+int64(n))
-		if errors.Is(err, io.EOF) {
-			if n == 0 {
-				from = at
-			}
-			break
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return none, err
-		}
-		if n > 0 && at != from+int64(n) {
-			break // the rest begins after a gap
 		}
 		if n == 0 {
 			from = at
 		}
+		if gap = at != from+int64(n); gap || err != nil {
+			break
+		}
 		n += got
 	}
-	return piece{b[:n], from, from+int64(n) < size, closed && from+int64(n) >= size}, nil
+	end := from + int64(n)
+	return piece{b[:n], from, end < size, closed && end >= size, gap}, nil
 }
