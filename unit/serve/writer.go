@@ -197,7 +197,7 @@ func (w *writer) run() {
 // turn writes one message of a box, and puts it back when it may have more.
 func (w *writer) turn(b *box) {
 	b.ready = false
-	told := b.source == nil || !b.dirty // all output that was there
+	told := !b.asks() // all output that was there
 	if len(b.queue) > 0 && (told || !b.queue[0].last) {
 		next := b.queue[0]
 		b.queue[0] = waiting{}
@@ -213,7 +213,7 @@ func (w *writer) turn(b *box) {
 			w.buf = append(w.buf, next.line...)
 		}
 		w.cond.Broadcast()
-	} else if b.dirty && b.source != nil {
+	} else if b.asks() {
 		b.dirty = false
 		w.mu.Unlock()
 		m := b.source.next()
@@ -224,9 +224,16 @@ func (w *writer) turn(b *box) {
 			w.tell(m)
 		}
 	}
-	if len(b.queue) > 0 || b.dirty && b.source != nil {
+	if len(b.queue) > 0 || b.asks() {
 		b.wake()
 	}
+}
+
+// asks is true when the box's source is to be asked, for who holds the lock. Once
+// the writer is closed that is what a message still waits for: such output has an
+// end, that of a job which stays may have none.
+func (b *box) asks() bool {
+	return b.source != nil && b.dirty && (!b.w.closed || len(b.queue) > 0)
 }
 
 // flush writes what is to go out, for who holds the lock, which it gives up
