@@ -80,7 +80,7 @@ func (c *call) await(j *job, after time.Duration, joined bool) {
 		}
 	}
 	r.Report, r.Facts = j.report(), j.facts()
-	c.reply(j.box, r, true)
+	c.reply(j.box, r, j.over())
 }
 
 // leftBehind answers for a job of which something stays, behind the output that

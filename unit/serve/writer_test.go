@@ -2,10 +2,12 @@ package serve
 
 import (
 	"bytes"
+	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/unitward/unitward/tests/peer"
+	"github.com/unitward/unitward/unit/serve/rpc"
 )
 
 // endless is the output of a job: as many messages, which do not end where they are
@@ -63,4 +65,25 @@ func TestLastMessageDoesNotWaitForOutput(t *testing.T) {
 	if ends != 0 {
 		t.Errorf("%d pieces of output are not told", ends)
 	}
+}
+
+// Who gives up a job.run of a job that another start had begun is answered at once,
+// though the job writes on.
+func TestCancelledRunDoesNotWaitForOutput(t *testing.T) {
+	s := New(Config{MaxRunning: 1})
+	out := &lines{[]byte(`"cancelled":true`), make(chan struct{})}
+	s.w = newWriter(out)
+	go s.w.run()
+	defer s.w.close()
+	writes := endless(-1)
+	j := &job{s: s, name: "a", box: s.w.box(&writes), settled: make(chan struct{}), kept: make(chan struct{})}
+	j.box.poke()
+	s.initialized = true
+	c, fault := s.enter(rpc.Request{ID: json.RawMessage("1"), Method: MethodRun})
+	if fault != nil {
+		t.Fatal(fault)
+	}
+	c.cancel()
+	c.await(j, 0, true)
+	out.wait(t)
 }
