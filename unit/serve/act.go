@@ -199,6 +199,9 @@ func (c *call) release() func() {
 	}
 	return func() {
 		j := c.s.find(p.Name)
+		if j != nil && j.toldEnd() {
+			<-j.settled // its client knows, and it is about to be over
+		}
 		if j != nil && !j.over() {
 			c.fail(&launch.KeptError{Name: p.Name, State: j.report().State})
 			return

@@ -221,8 +221,9 @@ func (j *job) finish(rep unit.Report) {
 	if j.out != nil {
 		j.out.settle()
 	}
+	j.s.reached(endTold)
+	j.s.retire(j) // who finds it over can have it forgotten
 	close(j.settled)
-	j.s.retire(j)
 }
 
 // overSized stops a job that wrote more than it may.

@@ -96,6 +96,8 @@ const (
 	startOver
 	// aboutToWatch: a job that another server started is about to be known here.
 	aboutToWatch
+	// endTold: the end of a job is told, and it is about to be over.
+	endTold
 )
 
 func (s *Server) reached(m moment) {
@@ -174,7 +176,7 @@ func (s *Server) read(in io.Reader) {
 	}
 }
 
-// retire remembers a job that is over, for a while.
+// retire remembers a job whose end is told, for a while.
 func (s *Server) retire(j *job) {
 	if j.mine {
 		s.gate.leave()
