@@ -52,8 +52,8 @@ func (r *Reaper) adopt() {
 // Descendants does.
 func (r *Reaper) Adopted() []Process {
 	found, _ := DescendantsBy(os.Getpid(), func(child int) bool {
-		r.s.mu.Lock()
-		defer r.s.mu.Unlock()
+		own.mu.Lock()
+		defer own.mu.Unlock()
 		return r.s.adopted(child)
 	})
 	return found
@@ -64,6 +64,8 @@ func (r *Reaper) Adopted() []Process {
 func (s *Subreaper) sweep(r *Reaper, ending bool) (left, progress bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	own.mu.Lock()
+	defer own.mu.Unlock()
 	// Twice: a child may go from one of our threads to another while the
 	// threads are looked at one after the other, when its own has ended.
 	for range 2 {
@@ -113,9 +115,10 @@ func noChildren() bool {
 	return errors.Is(err, unix.ECHILD)
 }
 
-// adopted is true for a child that came to us from a lost reaper.
+// adopted is true for a child that came to us from a lost reaper, for who holds the
+// lock of own.
 func (s *Subreaper) adopted(pid int) bool {
-	if _, own := s.own[pid]; own {
+	if own.has(pid) {
 		return false
 	}
 	p, err := readStat(pid)

@@ -232,18 +232,13 @@ func (g *Guard) Ended() bool {
 }
 
 func (g *Guard) reap() error {
-	for {
-		switch _, err := unix.Wait4(g.PID, nil, 0, nil); err {
-		case unix.EINTR:
-		case nil:
-			g.files.Lock()
-			defer g.files.Unlock()
-			g.area = nil
-			return unix.Munmap(g.mem) // nobody runs in it any more
-		default:
-			return err
-		}
+	if err := own.reap(g.PID, func() error { _, err := unix.Wait4(g.PID, nil, 0, nil); return err }); err != nil {
+		return err
 	}
+	g.files.Lock()
+	defer g.files.Unlock()
+	g.area = nil
+	return unix.Munmap(g.mem) // nobody runs in it any more
 }
 
 // cloneGuard makes a child that waits for fd to become readable or hung up,
@@ -263,17 +258,25 @@ func cloneGuard(fd, maker, holds int, keeps bool) (*Guard, error) {
 	area.fd, area.maker, area.holds, area.keeps = uintptr(fd), maker, holds, keeps
 	top := (uintptr(unsafe.Pointer(&area.stack)) + unsafe.Sizeof(area.stack)) &^ 15
 	entry := guard
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	blocked, old := allSignals, sigset(0)
-	syscall.ForkLock.Lock()
-	defer syscall.ForkLock.Unlock()
-	rawMask(&blocked, &old)
-	pid := cloneOnto(unix.CLONE_VM|uintptr(unix.SIGCHLD), top, **(**uintptr)(unsafe.Pointer(&entry)), uintptr(unsafe.Pointer(area)))
-	rawMask(&old, nil)
-	if pid < 0 {
+	g := &Guard{mem: mem, area: area}
+	err = own.add(func() (int, error) {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		blocked, old := allSignals, sigset(0)
+		syscall.ForkLock.Lock()
+		defer syscall.ForkLock.Unlock()
+		rawMask(&blocked, &old)
+		pid := cloneOnto(unix.CLONE_VM|uintptr(unix.SIGCHLD), top, **(**uintptr)(unsafe.Pointer(&entry)), uintptr(unsafe.Pointer(area)))
+		rawMask(&old, nil)
+		if pid < 0 {
+			return 0, syscall.Errno(-pid)
+		}
+		g.PID = int(pid)
+		return g.PID, nil
+	})
+	if err != nil {
 		_ = unix.Munmap(mem)
-		return nil, fmt.Errorf("cannot clone the guard: %w", syscall.Errno(-pid))
+		return nil, fmt.Errorf("cannot clone the guard: %w", err)
 	}
-	return &Guard{PID: int(pid), mem: mem, area: area}, nil
+	return g, nil
 }

@@ -368,13 +368,13 @@ func seeds(t *testing.T, n int) []uint64 {
 
 // A keeper that says nothing does not hold up whoever waits for its answer.
 func TestSpawnedKeeperIsSilent(t *testing.T) {
-	control, p, err := Spawn("/bin/sleep", []string{"sleep", "100"}, [3]*os.File{})
+	control, pid, err := Spawn("/bin/sleep", []string{"sleep", "100"}, [3]*os.File{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer control.Close()
-	defer func() { _, _ = p.Wait() }()
-	defer func() { _ = p.Kill() }()
+	defer waitFor(t, func() bool { return unix.Kill(pid, 0) == unix.ESRCH })
+	defer unix.Kill(pid, unix.SIGKILL)
 	if err := control.SetDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}

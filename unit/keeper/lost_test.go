@@ -130,7 +130,7 @@ func TestReaperKilledByItsJob(t *testing.T) {
 	}
 }
 
-// Other children of the keeper stay their makers'.
+// Other children of the keeper stay their makers', and no signal is for them.
 func TestReaperKilledBesideOthers(t *testing.T) {
 	s := subreaper(t)
 	other := exec.Command("sleep", "1000")
@@ -144,16 +144,35 @@ func TestReaperKilledBesideOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer guard.Close()
-	s.Own(guard.PID)
-	defer s.Disown(guard.PID)
+	owners, err := GuardProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer owners.Kill()
+	for _, g := range []*Guard{guard, owners} {
+		waitFor(t, func() bool { return guardName(g.PID) }) // it has a session of its own by then
+	}
+	control, spawned, err := Spawn("/bin/sleep", []string{"sleep", "1000"}, [3]*os.File{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	control.Close()
+	defer waitFor(t, func() bool { return unix.Kill(spawned, 0) == unix.ESRCH })
+	defer unix.Kill(spawned, unix.SIGKILL)
 	second := started(t, s, shell("exec sleep 1000"))
 	r := started(t, s, shell("setsid sleep 1000 & exec sleep 1000"))
 	unix.Kill(r.PID(), unix.SIGKILL)
 	lost(t, r)
+	adopted := r.Adopted()
 	r.End()
 	childless(t, r)
-	for _, pid := range []int{other.Process.Pid, guard.PID, second.PID(), second.MainPID()} {
-		if p, err := readStat(pid); err != nil {
+	for _, pid := range []int{other.Process.Pid, guard.PID, owners.PID, spawned, second.PID(), second.MainPID()} {
+		for _, p := range adopted {
+			if p.PID == pid {
+				t.Errorf("process %d counts as the job's", pid)
+			}
+		}
+		if p, err := readStat(pid); err != nil || p.ended() {
 			t.Errorf("process %d: %+v, %v", pid, p, err)
 		}
 	}

@@ -16,8 +16,7 @@ import (
 // ends them itself. There can be one in a process.
 //
 // This process's other children stay their makers' to wait for: what is taken
-// for a job's is a child of another session that neither Fork nor Own knows
-// of. Where several reapers are lost at a time their processes cannot be told
+// for a job's is a child of another session that was not made by this package. Where several reapers are lost at a time their processes cannot be told
 // apart: each of the jobs counts as childless when all are, and the end of one
 // is the end of all.
 type Subreaper struct {
@@ -26,7 +25,6 @@ type Subreaper struct {
 	session int
 
 	mu    sync.Mutex
-	own   map[int]struct{}
 	mains map[int]*Reaper
 	// maps is what is mapped of a file or the kernel, which stays where it is; empty
 	// before the first fork.
@@ -42,22 +40,7 @@ func NewSubreaper() (*Subreaper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read this process's session: %w", err)
 	}
-	return &Subreaper{session: session, own: map[int]struct{}{}, mains: map[int]*Reaper{}}, nil
-}
-
-// Own names a child of this process that has a session of its own and is of
-// no job, such as a Guard, before it can be taken for a job's.
-func (s *Subreaper) Own(pid int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.own[pid] = struct{}{}
-}
-
-// Disown takes that back, once the child is waited for.
-func (s *Subreaper) Disown(pid int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.own, pid)
+	return &Subreaper{session: session, mains: map[int]*Reaper{}}, nil
 }
 
 // Fork makes a reaper and the main process of a command. The main process is
@@ -156,21 +139,21 @@ func (s *Subreaper) fork(c *Command, o *orders, null int) (control, gate, pid in
 	defer unix.Close(gates[1])
 	o.setFiles(c, controls[1], gates[1], null)
 
-	// The lock keeps the reaper from being taken for a job's process before
-	// it is known.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.maps) == 0 {
 		s.maps = bytes.Clone(readMaps(make([]byte, maxMaps)))
 	}
-	pid, err = forkReaper(o, s.maps)
+	err = own.add(func() (int, error) {
+		pid, err = forkReaper(o, s.maps)
+		return pid, err
+	})
 	c.keepAlive()
 	if err != nil {
 		unix.Close(controls[0])
 		unix.Close(gates[0])
 		return 0, 0, 0, err
 	}
-	s.own[pid] = struct{}{}
 	return controls[0], gates[0], pid, nil
 }
 
@@ -212,15 +195,13 @@ func (r *Reaper) await(control, gate int) error {
 // forget reaps a reaper that has closed its socket, which it does only by
 // ending.
 func (s *Subreaper) forget(r *Reaper) {
-	// Not under the locks: that a reaper ends may take the kernel some time.
-	_ = again(func() error {
-		return unix.Waitid(unix.P_PID, r.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+	_ = own.reap(r.pid, func() error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.reaped = true
+		_, err := unix.Wait4(r.pid, nil, 0, nil)
+		return err
 	})
-	r.mu.Lock()
-	r.reaped = true
-	_ = again(func() error { _, err := unix.Wait4(r.pid, nil, 0, nil); return err })
-	r.mu.Unlock()
-	s.Disown(r.pid)
 }
 
 // release forgets the main process.

@@ -82,12 +82,11 @@ func (j *Job) spawnKeeper(s *unit.Spec, stdio Stdio) error {
 	if err := j.entry.Put(j.rec()); err != nil {
 		return err
 	}
-	control, process, err := keeper.Spawn(j.l.cfg.Self, []string{j.l.cfg.Self, keepVerb, j.l.cfg.StateDir}, files)
+	control, _, err := keeper.Spawn(j.l.cfg.Self, []string{j.l.cfg.Self, keepVerb, j.l.cfg.StateDir}, files)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = control.Close() }()
-	go func() { _, _ = process.Wait() }() // it may outlive us; while we are there it leaves no zombie
 	return j.converse(control, b)
 }
 

@@ -42,8 +42,6 @@ type Launcher struct {
 	reapers  *keeper.Subreaper
 	// guards are those that jobs share, by manager.
 	guards map[unit.Manager]*sharedGuard
-	// owned are children of this process that are of no job.
-	owned map[int]struct{}
 	// ending are guards of settled jobs whose scopes a manager is being told to stop.
 	ending sync.WaitGroup
 	// stopping has one for each unit that a manager is being told to stop.
@@ -80,7 +78,7 @@ func New(cfg Config) (*Launcher, error) {
 	return &Launcher{
 		cfg: cfg, store: s, host: readHost(), self: self, ctx: ctx, end: end,
 		conns: map[seat]*connection{}, muteSince: map[seat]time.Time{},
-		guards: map[unit.Manager]*sharedGuard{}, owned: map[int]struct{}{},
+		guards:   map[unit.Manager]*sharedGuard{},
 		stopping: make(chan struct{}, mostStopping),
 	}, nil
 }
@@ -231,31 +229,7 @@ func (l *Launcher) subreaper() (*keeper.Subreaper, error) {
 		if err != nil {
 			return nil, err
 		}
-		for pid := range l.owned {
-			s.Own(pid)
-		}
 		l.reapers = s
 	}
 	return l.reapers, nil
-}
-
-// own says of a child of this process, which has a session of its own, that it is
-// of no job.
-func (l *Launcher) own(pid int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.owned[pid] = struct{}{}
-	if l.reapers != nil {
-		l.reapers.Own(pid)
-	}
-}
-
-// disown takes that back, once the child is waited for.
-func (l *Launcher) disown(pid int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.owned, pid)
-	if l.reapers != nil {
-		l.reapers.Disown(pid)
-	}
 }

@@ -40,9 +40,7 @@ func (u *service) watchOwner(s *unit.Spec) (err error) {
 }
 
 func (u *service) guardSelf() (err error) {
-	if u.guard, err = guardOf(u.client); err == nil {
-		u.j.l.own(u.guard.PID)
-	}
+	u.guard, err = guardOf(u.client)
 	return err
 }
 
@@ -57,7 +55,6 @@ func (u *service) guardEnd() {
 // manager was asked for one.
 func (l *Launcher) endGuard(g *keeper.Guard, c *dbusclient.Client, scope string) {
 	_ = g.Kill() // it is gone afterwards, or was before
-	l.disown(g.PID)
 	if c != nil && (g.Early() || overlooks(c.Version())) {
 		collect(c, scope)
 	}

@@ -61,7 +61,6 @@ func (u *service) close() {
 	}
 	if u.guard != nil {
 		u.guard.Close()
-		u.j.l.disown(u.guard.PID)
 	}
 }
 

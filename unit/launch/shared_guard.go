@@ -71,7 +71,6 @@ func (g *sharedGuard) start(ctx context.Context, l *Launcher, c *dbusclient.Clie
 	if g.guard, err = guardOf(c); err != nil {
 		return err
 	}
-	l.own(g.guard.PID)
 	defer func() {
 		if err != nil {
 			g.drop(l)
