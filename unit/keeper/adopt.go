@@ -121,6 +121,15 @@ func (s *Subreaper) adopted(pid int) bool {
 	if own.has(pid) {
 		return false
 	}
-	p, err := readStat(pid)
-	return err == nil && p.session != s.session
+	// Not by /proc, which may hide a process of another user (hidepid=), and needs a
+	// descriptor: what cannot be seen there is no less alive.
+	session, err := unix.Getsid(pid)
+	return err != unix.ESRCH && (err != nil || session != s.session)
+}
+
+// isChild is the kernel's word on a child of this process, that has ended or not.
+func isChild(pid int) bool {
+	return again(func() error {
+		return unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+	}) == nil
 }

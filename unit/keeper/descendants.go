@@ -148,7 +148,18 @@ func childrenByParent(pid int) ([]int, error) {
 		if err != nil {
 			continue
 		}
-		if p, err := readStat(child); err == nil && p.parent == pid {
+		p, err := readStat(child)
+		is := err == nil && p.parent == pid
+		switch {
+		case err == nil:
+		case pid == os.Getpid():
+			is = isChild(child)
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH): // gone meanwhile
+		case errors.Is(err, fs.ErrPermission): // hidden (hidepid=), as most are there that are another user's
+		default:
+			return nil, err
+		}
+		if is {
 			out = append(out, child)
 		}
 	}
