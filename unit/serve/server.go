@@ -121,10 +121,10 @@ func New(cfg Config) *Server {
 // Serve reads requests from in and answers to out until in ends, ctx is done,
 // the client asks for it or takes no more answers. Then jobs that were started
 // here with lifetime call are stopped, which takes at most the longest of their
-// graces and a few seconds more, or a tenth of one for each job as long as one after
-// the other is proven to have ended or a manager is heard of, and it returns what is
-// left. A read that is
-// under way is not awaited: in is of no use to anybody afterwards.
+// graces and a few seconds more, and half a second for each job (proofEach) as long
+// as one after the other is proven to have ended or a manager is heard of, and it
+// returns what is left. A read that is under way is not awaited: in is of no use to
+// anybody afterwards.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) Ended {
 	s.w = newWriter(out)
 	s.main = s.w.box(nil)
