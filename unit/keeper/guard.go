@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/unitward/unitward/unit"
 )
 
 // Guard is a process that ends when what it watches has ended. systemd stops
@@ -25,7 +27,7 @@ type Guard struct {
 	// PID is the guard's process.
 	PID int
 	// pipe is the end whose closing ends the guard; nil when it watches a
-	// process. maker is then the end whose closing tells of ours, until Sent.
+	// process or a cgroup. maker is then the end whose closing tells of ours, until Sent.
 	pipe, maker *os.File
 	// released is true from the first of them on, early when it had ended before.
 	released, early bool
@@ -93,7 +95,6 @@ func GuardCgroup(events string) (*Guard, error) {
 		_ = g.Close()
 		return nil, err
 	}
-	g.pipe = nil
 	return g, nil
 }
 
@@ -103,7 +104,7 @@ func GuardCgroup(events string) (*Guard, error) {
 // the guard.
 func (g *Guard) Keep(events string) error {
 	if g.pipe == nil || len(events) >= maxPath {
-		return fmt.Errorf("cannot keep guard %d: it watches a process, or %q is too long", g.PID, events)
+		return fmt.Errorf("cannot keep guard %d: it outlives its maker, or %q is too long", g.PID, events)
 	}
 	_, err := g.pipe.WriteString(events)
 	if cerr := g.pipe.Close(); err == nil {
@@ -112,6 +113,7 @@ func (g *Guard) Keep(events string) error {
 	if err != nil {
 		return fmt.Errorf("cannot keep guard %d: %w", g.PID, err)
 	}
+	g.pipe = nil
 	return nil
 }
 
@@ -173,14 +175,28 @@ func (g *Guard) part() {
 	}
 }
 
-// Close ends a guard of GuardSelf and reaps it. A guard of GuardProcess is
-// left alone: it outlives its maker on purpose.
+// Close ends a guard of GuardSelf and reaps it. Another, or one that was kept, is left
+// alone: it outlives its maker on purpose, and is reaped where it has ended before this
+// process. Nothing else is to be called after Close.
 func (g *Guard) Close() error {
 	if g.pipe == nil {
+		go g.outlived()
 		return nil
 	}
 	g.Release()
 	return g.reap()
+}
+
+// outlived reaps a guard that is left to itself. The poller waits for it: there can be
+// many, and each would have a thread.
+func (g *Guard) outlived() {
+	if start, err := StartTime(g.PID); err == nil {
+		if ended, stop, err := Watch(unit.Process{PID: g.PID, StartTime: start}); err == nil {
+			<-ended
+			stop()
+		}
+	}
+	_ = g.reap()
 }
 
 // Release tells a guard of GuardSelf to end, without waiting for it; Close

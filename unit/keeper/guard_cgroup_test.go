@@ -26,10 +26,7 @@ func TestGuardCgroup(t *testing.T) {
 	if err := os.WriteFile(file, []byte("populated 0\nfrozen 0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var status unix.WaitStatus
-	if _, err := unix.Wait4(g.PID, &status, 0, nil); err != nil || !status.Exited() {
-		t.Errorf("wait: %v, status %v, want an exit", err, status)
-	}
+	leavesNothing(t, g)
 
 	// Of another file, such as cgroup v1's notify_on_release, only the end counts.
 	if err := os.WriteFile(file, []byte("1\n"), 0o600); err != nil {
@@ -38,6 +35,7 @@ func TestGuardCgroup(t *testing.T) {
 	if g, err = GuardCgroup(file); err != nil {
 		t.Fatal(err)
 	}
+	var status unix.WaitStatus
 	time.Sleep(50 * time.Millisecond) // one that ended at once would have
 	if pid, err := unix.Wait4(g.PID, &status, unix.WNOHANG, nil); pid != 0 || err != nil {
 		t.Errorf("it has ended: %v, status %v", err, status)

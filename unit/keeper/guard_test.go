@@ -95,10 +95,44 @@ func TestGuardProcessEndsWithTheProcess(t *testing.T) {
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	var status unix.WaitStatus
-	if _, err := unix.Wait4(g.PID, &status, 0, nil); err != nil || !status.Exited() {
-		t.Errorf("wait: %v, status %v, want an exit", err, status)
+	leavesNothing(t, g)
+}
+
+// leavesNothing waits until a guard has ended and nothing is left of it, though nobody
+// asks for it any more.
+func leavesNothing(t *testing.T, g *Guard) {
+	t.Helper()
+	waitFor(t, func() bool {
+		g.files.Lock()
+		defer g.files.Unlock()
+		own.mu.Lock()
+		defer own.mu.Unlock()
+		return unix.Kill(g.PID, 0) == unix.ESRCH && g.area == nil && !own.has(g.PID)
+	})
+}
+
+func TestGuardKeptIsReaped(t *testing.T) {
+	file := t.TempDir() + "/cgroup.events"
+	if err := os.WriteFile(file, []byte("populated 1\nfrozen 0\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	g, err := GuardSelf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Keep(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(g.PID, 0); err != nil {
+		t.Fatalf("Close ended a guard that was kept: %v", err)
+	}
+	if err := os.WriteFile(file, []byte("populated 0\nfrozen 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	leavesNothing(t, g)
 }
 
 func TestGuardKeptEndsWithTheCgroup(t *testing.T) {

@@ -319,9 +319,12 @@ func (u *service) keep() error {
 	if err != nil {
 		return err
 	}
-	guard := u.guard
+	if err := u.guard.Keep(events); err != nil {
+		return err
+	}
+	err = u.guard.Close()
 	u.guard = nil
-	return guard.Keep(events)
+	return err
 }
 
 // clockStops is true where the manager's clock ends with the main process, and

@@ -1,11 +1,13 @@
 package serve_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
+	"github.com/unitward/unitward/unit/keeper"
 	"github.com/unitward/unitward/verify"
 )
 
@@ -30,6 +32,51 @@ func systemctl(t *testing.T, args ...string) string {
 		t.Fatalf("systemctl %v: %v: %s", args, err, out)
 	}
 	return string(out)
+}
+
+// A guard that is left to itself, of a service with an owner or one that was detached,
+// leaves its server no zombie when it ends.
+func TestServerReapsGuards(t *testing.T) {
+	if os.Getenv("UNITWARD_RIG") == "" {
+		t.Skip("it needs a manager; the rig has one")
+	}
+	state := stateDir(t)
+	t.Cleanup(func() { sweep(t, state) })
+	c := dial(t, verify.IsolationService, options{state: state})
+	s := &session{c, ""}
+	owner := s.process("sleep", "4824")
+	names := []string{
+		c.start(map[string]any{"lifetime": "owner", "owner_pid": owner.Process.Pid}, "sleep", "4825"),
+		c.start(map[string]any{"promotable": true}, "sleep", "4825"),
+	}
+	c.call("job.promote", map[string]any{"name": names[1]}, nil)
+	keeps := c.run(map[string]any{"leftovers": "keep"}, "sh", "-c", "sleep 4825 &")
+	s.kept(keeps, "sleep")
+	if n := guards(t, c.Cmd.Process.Pid); n != 3 {
+		t.Errorf("there are %d guards of 3 services", n)
+	}
+	for _, name := range append(names, keeps.Name) {
+		s.stop(name, 1000)
+	}
+	if !eventually(func() bool { return guards(t, c.Cmd.Process.Pid) == 0 }) {
+		t.Errorf("%d guards are left", guards(t, c.Cmd.Process.Pid))
+	}
+}
+
+// guards counts those of a server, also those that nobody has waited for.
+func guards(t *testing.T, server int) (n int) {
+	t.Helper()
+	below, err := keeper.Descendants(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range below {
+		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID))
+		if strings.HasPrefix(string(comm), "unitward-guard") {
+			n++
+		}
+	}
+	return n
 }
 
 // Services that end with their server share a guard, but for the first and for
