@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +18,9 @@ import (
 // cgroupPlace is a raw unit: a cgroup of our own.
 type cgroupPlace struct {
 	j *Job
-	// unit is open in the process that made it, and in another once it acts.
+	// unit is open in the process that made it, and in another once it acts. A signal
+	// can be forwarded while another goroutine waits for the job: opened reads it.
+	mu   sync.Mutex
 	unit *cgroup.Unit
 	// last is what the cgroup told of itself before it was removed.
 	last *look
@@ -32,6 +35,8 @@ const (
 )
 
 func (p *cgroupPlace) open() (*cgroup.Unit, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.unit != nil {
 		return p.unit, nil
 	}
@@ -45,6 +50,13 @@ func (p *cgroupPlace) open() (*cgroup.Unit, error) {
 	}
 	p.unit = u
 	return u, nil
+}
+
+// opened is nil before anything had to be opened.
+func (p *cgroupPlace) opened() *cgroup.Unit {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.unit
 }
 
 // occupied is open for who wants to act: a cgroup that is gone was removed since
@@ -66,9 +78,9 @@ func (p *cgroupPlace) look(_ context.Context, lk *look) {
 		lk.o.Cgroup = verify.Cgroup{State: verify.CgroupUnavailable, Path: id.Cgroup, Err: cgroup.ErrNoHierarchy.Error()}
 		return
 	}
-	if p.unit != nil {
+	if u := p.opened(); u != nil {
 		// What is open cannot be hidden by the job.
-		lk.o.Cgroup = p.unit.Read()
+		lk.o.Cgroup = u.Read()
 	} else {
 		lk.o.Cgroup = readCgroup(p.j.group(), p.j.rec())
 	}
@@ -84,11 +96,12 @@ func (p *cgroupPlace) look(_ context.Context, lk *look) {
 
 // measure reads what the job used.
 func (p *cgroupPlace) measure(lk *look) {
-	if p.unit == nil {
+	u := p.opened()
+	if u == nil {
 		return
 	}
-	lk.usage = p.unit.Usage()
-	if oom, err := p.unit.OOM(); err == nil {
+	lk.usage = u.Usage()
+	if oom, err := u.OOM(); err == nil {
 		lk.o.Cgroup.OOM = oom.Kills > 0
 	}
 }
@@ -134,7 +147,11 @@ func (p *cgroupPlace) resume(ctx context.Context) error {
 	if _, err := p.send(ctx, int(unix.SIGCONT)); err != nil {
 		return err
 	}
-	err := p.unit.ThawAll()
+	u, err := p.open()
+	if err != nil {
+		return err
+	}
+	err = u.ThawAll()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // before Linux 5.2 nothing is frozen
 	}
@@ -178,7 +195,7 @@ func (p *cgroupPlace) clear(ctx context.Context) bool {
 func (p *cgroupPlace) group() *cgroup.Group { return p.j.group() }
 
 func (p *cgroupPlace) close() {
-	if p.unit != nil {
-		p.unit.Close()
+	if u := p.opened(); u != nil {
+		u.Close()
 	}
 }
