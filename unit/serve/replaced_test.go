@@ -41,7 +41,7 @@ func TestNewestRecordAnswers(t *testing.T) {
 			},
 			"job.wait": func(t *testing.T, c *client) {
 				var r serve.WaitResult
-				if c.call("job.wait", map[string]any{"name": "dev", "timeout_ms": 0}, &r); r.Reached || !r.TimedOut || r.Facts != (serve.Facts{}) {
+				if c.call("job.wait", map[string]any{"name": "dev", "timeout_ms": 0}, &r); r.Reached || !r.TimedOut || r.Report.State != "running" || r.Facts != (serve.Facts{}) {
 					t.Errorf("%+v", r)
 				}
 			},

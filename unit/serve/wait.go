@@ -105,14 +105,15 @@ func (c *call) waitForeign(ctx context.Context, p WaitParams) {
 		fact = launch.Fact(p.For)
 	}
 	rep, err := h.Wait(ctx, fact)
+	if ctx.Err() != nil && !factsOf(&rep).has(p.For) {
+		// Its time may have been too short to see anything.
+		if seen, _, lerr := c.s.look(context.Background(), p.Name); lerr == nil || rep.Schema == "" {
+			rep, err = seen, lerr
+		}
+	}
 	if rep.Schema == "" {
-		if ctx.Err() != nil {
-			rep, _, err = c.s.look(context.Background(), p.Name)
-		}
-		if rep.Schema == "" {
-			c.fail(err)
-			return
-		}
+		c.fail(err)
+		return
 	}
 	r := &WaitResult{Name: p.Name, Report: rep, Facts: factsOf(&rep)}
 	r.Reached = r.Facts.has(p.For)
