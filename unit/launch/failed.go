@@ -55,13 +55,17 @@ func neverRan(s *unit.Spec, name, result string, r dbusclient.Reading) error {
 	if result == "dependency" {
 		return &unit.StartError{Unit: name, Status: statusNoRun, Detail: dependency(s)}
 	}
-	if result == "failed" && r.LoadState == "not-found" && r.InvocationID == "" {
-		return nil // it has come and gone unseen, and may have run
+	unseen := result == "failed" && r.LoadState == "not-found" && r.InvocationID == ""
+	if unseen && r.ManagerVersion < versionHandoff {
+		return nil // it has come and gone, and may have run
 	}
 	if r.ExecMainCode == 0 && r.MainPID == 0 && result != "done" {
 		e := &unit.StartError{Unit: name, Status: statusNoRun,
 			Detail: fmt.Sprintf("the start job ended as %q with result %q and nothing was executed", result, r.Result)}
 		switch {
+		case unseen:
+			e.Detail = "it ended before the command was executed, and the manager has forgotten how"
+			e.Hints = []string{"what systemd says of it: " + journalOf(s.Manager, name)}
 		case result == "timeout":
 			e.Hints = []string{"it took longer than the start job may: see JobTimeoutSec= and JobRunningTimeoutSec= among -p"}
 		case result == "assert":

@@ -44,6 +44,10 @@ func TestNeverRan(t *testing.T) {
 	unseen.LoadState = "not-found"
 	told := unseen
 	told.InvocationID = "0123456789abcdef0123456789abcdef"
+	later := func(r dbusclient.Reading, version int) dbusclient.Reading {
+		r.ManagerVersion = version
+		return r
+	}
 	in := func(state string, r dbusclient.Reading) dbusclient.Reading {
 		r.LoadState, r.ActiveState = "loaded", state
 		return r
@@ -68,6 +72,8 @@ func TestNeverRan(t *testing.T) {
 		{"what goes before failed", "failed", spec("good", before), nothing, 125, "", "of ExecStartPre= goes before"},
 		{"the job took too long, not what goes before", "timeout", spec("good", before), nothing, 125, "", "longer than the start job may"},
 		{"gone, and nothing was told", "failed", spec("good"), unseen, 0, "", ""},
+		{"256: gone, and nothing was told", "failed", spec("good"), later(unseen, 256), 125, "", "forgotten"},
+		{"gone from a version that is not known", "failed", spec("good"), later(unseen, 0), 0, "", ""},
 		{"gone, and no process was told of", "failed", spec("good"), told, 125, "", `"failed"`},
 		{"canceled and gone", "canceled", spec("good"), unseen, 125, "", `"canceled"`},
 		{"canceled before", "canceled", spec("good"), nothing, 125, "", `"canceled"`},
