@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/unitward/unitward/unit"
@@ -82,7 +83,9 @@ func (s *session) logs(ctx context.Context, _ *call, in logsInput) (*serve.Outpu
 		if err != nil {
 			return nil, err
 		}
-		q.Cursor = before(&job.Report, in.TailBytes)
+		// It is the end that is asked for: no more of it than comes in one answer.
+		q.MaxBytes = min(cmp.Or(in.MaxBytes, in.TailBytes), mostOutput)
+		q.Cursor = before(&job.Report, min(in.TailBytes, q.MaxBytes))
 	}
 	return ask[serve.OutputResult](ctx, s, serve.MethodOutput, q)
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/unit/launch"
@@ -204,6 +205,17 @@ func TestMemberListIsBounded(t *testing.T) {
 	}
 	if got := commandLine([]string{strings.Repeat("ö", 100)}, 10); got != strings.Repeat("ö", 9)+"…" {
 		t.Errorf("commandLine = %q", got)
+	}
+}
+
+// A job, its user or another program chooses what is shown of a process.
+func TestWhatIsShownActsOnNoTerminal(t *testing.T) {
+	evil := "a\x1b]0;x\a\u009b2J\nb\u202ec"
+	m := verify.Member{PID: 1, Command: evil, Cgroup: evil}
+	for _, got := range []string{commandLine([]string{evil}, 99), memberList([]verify.Member{m}), strings.TrimSuffix(leftLines("", unit.Report{LeftUnit: []verify.Member{m}}), "\n")} {
+		if strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsGraphic(r) }) || !strings.Contains(got, "a?]0;x??2J?b?c") {
+			t.Errorf("it shows %q", got)
+		}
 	}
 }
 

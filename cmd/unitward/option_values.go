@@ -15,9 +15,9 @@ func duration(option, value string) (time.Duration, error) { return program.Dura
 
 // size reads a number of bytes as systemd.syntax(7) has it.
 func size(option, value string) (int64, error) {
-	ps, err := property.Convert("MemoryMax", value)
+	ps, err := property.Convert("MemorySwapMax", value) // which can be 0
 	if err == nil {
-		if v, ok := property.Last(ps, "MemoryMax"); ok {
+		if v, ok := property.Last(ps, "MemorySwapMax"); ok {
 			if n, ok := v.Value().(uint64); ok {
 				return int64(min(n, 1<<62)), nil
 			}

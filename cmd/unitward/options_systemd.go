@@ -115,7 +115,10 @@ func (o *jobOptions) root(s *unit.Spec) error {
 	if err != nil {
 		return fmt.Errorf("cannot find the root directory: %w", err)
 	}
-	if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+	if s.Remote.Named() && !filepath.IsAbs(o.rootDirectory) {
+		return usage("cannot use --root-directory %s with a manager of %s: an absolute path is expected", quote(o.rootDirectory), s.Remote)
+	}
+	if info, err := os.Stat(dir); !s.Remote.Named() && (errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir()) {
 		return &usageError{"cannot use --root-directory " + quote(o.rootDirectory) + ": " + dir + " is no directory", "name one that is there: a relative path begins here"}
 	}
 	if s.Isolation[0] != verify.IsolationService {

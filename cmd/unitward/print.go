@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/unitward/unitward/unit"
 	"github.com/unitward/unitward/verify"
@@ -39,7 +40,7 @@ func memberList(ms []verify.Member) string {
 			fmt.Fprintf(&b, " and %d more", len(ms)-i)
 			break
 		}
-		fmt.Fprintf(&b, " %d (%s)", m.PID, m.Command)
+		fmt.Fprintf(&b, " %d (%s)", m.PID, commandLine([]string{m.Command}, 256))
 	}
 	return b.String()
 }
@@ -52,7 +53,7 @@ func leftLines(before string, r unit.Report) string {
 			fmt.Fprintf(&b, "%s%d more\n", before, len(r.LeftUnit)-i)
 			break
 		}
-		fmt.Fprintf(&b, "%s%d (%s) is in %s\n", before, m.PID, commandLine([]string{m.Command}, 60), m.Cgroup)
+		fmt.Fprintf(&b, "%s%d (%s) is in %s\n", before, m.PID, commandLine([]string{m.Command}, 60), commandLine([]string{m.Cgroup}, 256))
 	}
 	return b.String()
 }
@@ -66,9 +67,11 @@ func printMissing(w io.Writer, r unit.Report) {
 	}
 }
 
+// commandLine is what a job chose to be called, cut to a number of characters, and
+// without any that does something to a terminal, or to the order of what is shown.
 func commandLine(command []string, limit int) string {
 	line := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsGraphic(r) {
 			return '?'
 		}
 		return r

@@ -84,7 +84,26 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, p *ptyOptions, args []strin
 	if !looked(rep) {
 		return &statusError{exitUnconfirmed}
 	}
-	kept := s.Leftovers == unit.LeftoversKeep
+	// What its time has ended is not kept: the whole unit is being ended.
+	kept := s.Leftovers == unit.LeftoversKeep && !timedOut(rep)
+	if timedOut(rep) && !rep.Confirmed && !b.job.Joined() {
+		b.sig.untilSignal(func(giveUp <-chan struct{}) {
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			go func() {
+				select {
+				case <-giveUp:
+					cancel()
+				case <-ctx.Done():
+				}
+			}()
+			if r, werr := b.job.Wait(ctx, launch.FactSettled); looked(r) {
+				rep = r
+			} else {
+				a.warn(werr)
+			}
+		})
+	}
 	if kept && !rep.Tree.Empty && !b.job.Joined() {
 		a.warn(b.job.Keep())
 	}
@@ -116,6 +135,9 @@ func (a *app) tellWhere(b *begun, s *unit.Spec) {
 // seekAfter is how long a job runs before it is worth a search for what left its
 // unit.
 const seekAfter = time.Second
+
+// timedOut is true for a job that was ended because its time was up.
+func timedOut(rep unit.Report) bool { return rep.Reason != nil && *rep.Reason == unit.ReasonTimeout }
 
 // failed is true for a command that failed by itself, and was not ended.
 func failed(rep unit.Report) bool {

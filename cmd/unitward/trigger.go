@@ -113,6 +113,9 @@ func (o *triggerOptions) trigger() (launch.Trigger, error) {
 
 // trigger makes the unit that starts the job, and prints its name.
 func (a *app) trigger(cmd *cobra.Command, o *jobOptions, to *triggerOptions, args []string) error {
+	if told, err := o.told(a.streams); told {
+		return err
+	}
 	t, err := to.trigger()
 	if err != nil {
 		return err
@@ -134,11 +137,12 @@ func (a *app) trigger(cmd *cobra.Command, o *jobOptions, to *triggerOptions, arg
 	if !cmd.Flags().Changed("output") && s.Apart() {
 		s.Output = unit.OutputJournal
 	}
-	for _, err := range []error{o.fits(cmd, s), background(cmd, s), o.fitsTrigger(t.Kind, s)} {
+	for _, err := range []error{o.fits(cmd, s), background(cmd, s), o.fitsTrigger(cmd, t.Kind, s, len(args) > 0)} {
 		if err != nil {
 			return err
 		}
 	}
+	t.JobMode = s.JobMode
 	if t.Name = s.Name; t.Name == "" {
 		t.Name = launch.NewName(s.Command[0])
 	}
@@ -156,11 +160,18 @@ func (a *app) trigger(cmd *cobra.Command, o *jobOptions, to *triggerOptions, arg
 	if err := l.StartTrigger(context.Background(), s.Manager, t); err != nil {
 		return err
 	}
+	// It is there, so an error from here on is not that of a start.
+	err = nil
 	switch {
 	case a.json:
-		return printJSON(a.Out, startedTrigger{t.Name + suffix, t.Name + ".service"})
+		err = printJSON(a.Out, startedTrigger{t.Name + suffix, t.Name + ".service"})
 	case !a.quiet:
-		fmt.Fprintln(a.Out, t.Name+suffix)
+		_, err = fmt.Fprintln(a.Out, t.Name+suffix)
+	}
+	if err != nil {
+		fmt.Fprintf(a.Err, "unitward: %s was started, but: cannot print its name: %v\nhint: end it with: %s stop %s\n",
+			t.Name+suffix, err, unit.Systemctl(s.Manager, s.Remote), verify.Typed(t.Name+suffix))
+		return &statusError{exitUnconfirmed}
 	}
 	return nil
 }
@@ -171,9 +182,30 @@ type startedTrigger struct {
 	Service string `json:"service"`
 }
 
-// fitsTrigger refuses what a job cannot have that is started by another unit.
-func (o *jobOptions) fitsTrigger(kind property.Trigger, s *unit.Spec) error {
+// ofAnyTrigger are the options that are for the trigger, where the service that it
+// starts is there already.
+var ofAnyTrigger = [...]string{"unit", "user", "system", "json", "quiet", "job-mode", "state-dir", "no-block", "collect", "no-ask-password"}
+
+// ofNoSocket are options of a job that the service of a socket is not: it has no
+// record, and the manager has its output.
+var ofNoSocket = [...]string{"stdin", "output", "output-max", "on-output-max", "leftovers", "owner", "require-limits"}
+
+// fitsTrigger refuses what a job cannot have that is started by another unit, or a
+// service that is there already.
+func (o *jobOptions) fitsTrigger(cmd *cobra.Command, kind property.Trigger, s *unit.Spec, command bool) error {
+	var odd string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		switch {
+		case odd != "" || isTrigger(f.Name):
+		case !command && !slices.Contains(ofAnyTrigger[:], f.Name), kind == property.Socket && slices.Contains(ofNoSocket[:], f.Name) && f.Value.String() != string(unit.OutputJournal):
+			odd = f.Name
+		}
+	})
 	switch {
+	case odd != "" && !command:
+		return &usageError{"cannot use --" + odd + ": no command was given, and what the " + string(kind) + " starts is there already", "give the command, or leave the option out"}
+	case odd != "":
+		return &usageError{"cannot use --" + odd + " with a socket: what it starts is a service of its own, and no job", "leave it out: the output is in the journal"}
 	case o.scope:
 		return usage("cannot use --scope: a %s starts a service", kind)
 	case o.appID != "":

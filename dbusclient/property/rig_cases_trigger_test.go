@@ -66,6 +66,7 @@ var triggerCases = []rigCase{
 	socket("ListenSequentialPacket=@UNIT-q"),
 	socket("ListenSpecial=/dev/null"),
 	socket("ListenStream=@UNIT-s"),
+	socket("ListenStream=DIR/UNIT with blanks.s"),
 	socket("ListenStream=[::1]:47113", "ListenStream=127.0.0.1:47113"),
 	socket("ListenStream=", "ListenDatagram=@UNIT-e"),
 	socket("ListenUSBFunction=/none"),

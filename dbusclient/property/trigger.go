@@ -129,7 +129,10 @@ func parseListen(_ *syntax, name, value string) ([]Property, bool) {
 	if value == "" {
 		return one("Listen", []textPair{}), true
 	}
-	return one("Listen", []textPair{{strings.TrimPrefix(name, "Listen"), value}}), !strings.ContainsAny(value, whitespace)
+	// A path, an abstract name and what is told apart by words may have blanks within.
+	words := name == "ListenNetlink" || value[0] == '/' || value[0] == '@'
+	ok := !strings.ContainsAny(value, whitespace) || words && !strings.Contains(value, "\n") && strings.Trim(value, whitespace) == value
+	return one("Listen", []textPair{{strings.TrimPrefix(name, "Listen"), value}}), ok
 }
 
 var socketCommandSyntax = syntax{

@@ -7,7 +7,7 @@ var wrong = map[string][]string{
 	"timer":   {"AccuracySec=x", "DeferReactivation=maybe", "OnActiveSec=x", "OnBootSec=5 x", "OnCalendar= ", "Persistent="},
 	"path":    {"PathExists=x", "PathChanged=~", "DirectoryMode=8", "MakeDirectory=x", "TriggerLimitBurst=-1", "TriggerLimitIntervalSec=x"},
 	"socket": {
-		"ListenStream=a b", "ListenFIFO=a\tb", "Backlog=x", "Accept=x", "BindIPv6Only=x", "DeferTrigger=x", "IPTTL=x", "Mark=4294967296", "IPTOS=256", "IPTOS=low",
+		"ListenStream=a b", "ListenStream=/a\nb", "ListenNetlink=route 1 ", "ListenFIFO=a\tb", "Backlog=x", "Accept=x", "BindIPv6Only=x", "DeferTrigger=x", "IPTTL=x", "Mark=4294967296", "IPTOS=256", "IPTOS=low",
 		"MessageQueueMaxMessages=x", "MessageQueueMaxMessages=9223372036854775808", "PipeSize=x", "PipeSize=64k", "SocketMode=9", "SocketProtocol=tcp",
 		"Symlinks=x", "TimeoutSec=x", "Timestamping=ms", "ExecStartPre=-", "ExecStartPost=+/a", "ExecStopPre=|a", "XAttrEntryPoint=x", "XAttrListen==x", "XAttrAccept=user.a=b c",
 	},

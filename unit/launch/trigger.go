@@ -30,6 +30,8 @@ type Trigger struct {
 	// grace, and what it inherits. nil leaves the service NAME.service to be
 	// there already.
 	Job *unit.Spec
+	// JobMode is the mode of the trigger's own start job; empty is "fail".
+	JobMode string
 	// Args is the command line of unitward that runs the job once, without the
 	// verb. A job that is given sockets is what the service itself executes
 	// instead, since they go to the service alone.
@@ -77,13 +79,13 @@ func (l *Launcher) StartTrigger(ctx context.Context, m unit.Manager, t Trigger) 
 	if err := property.SupportedTrigger(t.Kind, t.Properties, c.Version()); err != nil {
 		return err
 	}
-	asked := dbusclient.Trigger{Unit: t.Name + "." + string(t.Kind), Properties: props, Description: "start of " + t.Name + ".service"}
+	asked := dbusclient.Trigger{Unit: t.Name + "." + string(t.Kind), Properties: props, Description: "start of " + t.Name + ".service", JobMode: t.JobMode}
 	file := ""
 	if t.Job != nil {
 		if asked.Service, file, err = l.triggered(ctx, c, t); err != nil {
 			return err
 		}
-		asked.Description, asked.JobMode = asked.Service.Description, t.Job.JobMode
+		asked.Description = asked.Service.Description
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
 	defer cancel()
@@ -178,7 +180,7 @@ func (l *Launcher) triggered(ctx context.Context, c *dbusclient.Client, t Trigge
 		if err != nil {
 			return nil, "", err
 		}
-		svc.Grace, svc.Timeout, svc.KillSignal, svc.Properties = s.Grace, s.Timeout, s.KillSignal, own
+		svc.Grace, svc.Timeout, svc.KillSignal, svc.Nice, svc.Properties = s.Grace, s.Timeout, s.KillSignal, s.Nice, own
 	} else {
 		f.Args = raw(t.Args)
 	}
