@@ -168,10 +168,14 @@ func (c *Client) Environ(ctx context.Context) ([]string, error) {
 	asked := l.environ
 	l.environ = nil
 	c.mu.Unlock()
+	at := time.Now()
+	if asked != nil && at.Sub(l.environAt) >= environTime {
+		asked.drop()
+		asked = nil
+	}
 	if asked == nil {
 		asked = l.askEnviron(ctx)
 	}
-	at := time.Now()
 	var v dbus.Variant
 	if err := asked.wait(&v); err != nil {
 		return nil, c.typed("ask for the manager's environment", "", "", err)

@@ -32,9 +32,10 @@ type link struct {
 	addr address
 	// owner is the manager's unique name; empty on a private socket.
 	owner string
-	// environ is the manager's environment, asked for with the first words
-	// and awaited by a start; nil once it was taken.
-	environ *pending
+	// environ is the manager's environment, asked for with the first words, at
+	// environAt, and awaited by a start; nil once it was taken.
+	environ   *pending
+	environAt time.Time
 	// root is the manager's own cgroup; empty when it is not readable.
 	root string
 	// version is systemd's major version; 0 when it is not readable.
@@ -106,7 +107,7 @@ func (l *link) greet(ctx context.Context) error {
 	}
 	ask()
 	if l.addr.bridge == nil {
-		l.environ = l.askEnviron(context.WithoutCancel(ctx))
+		l.environ, l.environAt = l.askEnviron(context.WithoutCancel(ctx)), time.Now()
 	}
 	if l.addr.bus {
 		l.match("type='signal',sender='" + busName + "',member='NameOwnerChanged',arg0='" + sdName + "'")
@@ -218,16 +219,24 @@ func (p *pending) wait(into ...any) error {
 	case m := <-p.reply:
 		return p.store(m, into)
 	case <-p.ctx.Done():
-		p.wire.forget(p.serial)
-		return &noReplyError{p.ctx.Err()}
 	case <-p.wire.done:
 	}
 	select {
-	case m := <-p.reply: // it came just before the end
+	case m := <-p.reply: // it came before the end, maybe long before it was waited for
 		return p.store(m, into)
 	default:
-		return &noReplyError{p.wire.ended()}
 	}
+	if err := p.ctx.Err(); err != nil {
+		p.wire.forget(p.serial)
+		return &noReplyError{err}
+	}
+	return &noReplyError{p.wire.ended()}
+}
+
+// drop gives up a call that nobody will wait for.
+func (p *pending) drop() {
+	p.cancel()
+	p.wire.forget(p.serial)
 }
 
 func (p *pending) store(m *dbus.Message, into []any) error {

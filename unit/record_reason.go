@@ -56,7 +56,8 @@ func (r *Record) TimedOut(o verify.Observation, v verify.Verdict) bool {
 	}
 	switch r.result(o) {
 	case "timeout":
-		return true
+		// Where the end was asked for before, the manager killed what would not end.
+		return r.Stop.RequestedAt == nil || r.StartedAt == nil || !r.Stop.RequestedAt.Before(r.StartedAt.Add(r.Timeout))
 	case "exit-code", "signal", "core-dump":
 		return r.Leftovers == LeftoversWait && r.Identity.Isolation == verify.IsolationService && r.Stop.RequestedAt == nil
 	}

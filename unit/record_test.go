@@ -45,6 +45,13 @@ func proof(code, signal int) verify.Verdict {
 	}
 }
 
+func stoppedAt(at time.Time) func(*Record, *verify.Observation) {
+	return func(r *Record, _ *verify.Observation) {
+		who := "stop"
+		r.Stop.By, r.Stop.RequestedAt = &who, &at
+	}
+}
+
 func by(who string) func(*Record, *verify.Observation) {
 	return func(r *Record, _ *verify.Observation) {
 		if who != "" {
@@ -112,6 +119,8 @@ func TestReason(t *testing.T) {
 		{"timeout as the recorder has it", "", proof(0, 15), both(asked(5*second), recordedResult("timeout")), ReasonTimeout},
 		{"Result=timeout and none asked: a stop had to kill", "timeout", proof(0, 9), nil, ReasonSignaled},
 		{"Result=timeout before the time: a stop had to kill", "timeout", proof(0, 9), both(asked(time.Minute), by("stop")), ReasonCancelled},
+		{"a stop before the time, that had to kill after it", "timeout", proof(0, 9), both(asked(5*second), stoppedAt(started.Add(4*second))), ReasonCancelled},
+		{"a stop after the time", "timeout", proof(0, 9), both(asked(5*second), stoppedAt(started.Add(5*second))), ReasonTimeout},
 		{"asked, and ended by itself", "success", proof(0, 0), asked(second), ReasonCompleted},
 		{"our own clock", "success", proof(0, 15), by("timeout"), ReasonTimeout},
 		{"our own clock and a code", "exit-code", proof(1, 0), by("timeout"), ReasonTimeout},

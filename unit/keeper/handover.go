@@ -46,7 +46,9 @@ type Handover struct {
 	Window    *unit.Window   `json:"window,omitempty"`
 	Leftovers unit.Leftovers `json:"leftovers,omitempty"`
 	Grace     time.Duration  `json:"grace_ns,omitempty"`
-	Timeout   time.Duration  `json:"timeout_ns,omitempty"`
+	// KillSignal is what an end begins with; 0 is SIGTERM.
+	KillSignal int           `json:"kill_signal,omitempty"`
+	Timeout    time.Duration `json:"timeout_ns,omitempty"`
 }
 
 // maxHandover bounds the file: arguments and environment together are at most

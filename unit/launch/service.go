@@ -207,6 +207,7 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 	heed(svc.Properties, handover)
 	if rec.Tended {
 		svc.Argv[1], handover.JobDir, handover.Output = tendVerb, jobDir, s.Output
+		handover.KillSignal = s.KillSignal
 		handover.OutputMax, handover.OnOutputMax = s.OutputMax, string(s.OnOutputMax)
 		handover.Window, handover.Leftovers, handover.Grace, handover.Timeout = s.Window, s.Leftovers, s.Grace, s.Timeout
 	}

@@ -271,7 +271,12 @@ func (u *service) identify(ctx context.Context, s *unit.Spec) error {
 	}
 	limits := u.j.readLimits(u.client, s.Limits, id)
 	complete := func(rec *unit.Record) {
-		rec.Identity, rec.StartedAt, rec.Limits = id, &started, limits
+		if u.started {
+			rec.Limits = limits
+		} else if rec.Identity.InvocationID != "" {
+			return // who started it knows more, and has just written that
+		}
+		rec.Identity, rec.StartedAt = id, &started
 	}
 	complete(u.j.rec())
 	if over {

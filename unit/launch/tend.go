@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -166,8 +167,16 @@ func (t *tended) stay(getenv func(string) string) int {
 		reason = "timeout"
 	}
 	t.note(exit, reason, getenv)
-	if t.h.Leftovers != unit.LeftoversKill {
-		<-t.reaper.Childless()
+	for left := t.reaper.Childless(); t.h.Leftovers != unit.LeftoversKill; {
+		select {
+		case <-limited:
+			if limited = nil; capture.Policy(t.h.OnOutputMax) == capture.PolicyStop {
+				go t.end() // the record says why
+			}
+			continue
+		case <-left:
+		}
+		break
 	}
 	if t.holder != nil {
 		t.holder.Finish()
@@ -203,12 +212,14 @@ func (t *tended) leave() {
 	_ = t.reaper.Stay() // it fails where nothing is left
 }
 
-// end is TERM, the grace, and KILL for every process of the command.
+// end is the signal that stops the job, the grace, and KILL for every process of the
+// command.
 func (t *tended) end() {
-	t.step(unix.SIGTERM)
+	signal := cmp.Or(unix.Signal(t.h.KillSignal), unix.SIGTERM)
+	t.step(signal)
 	found, _ := keeper.Descendants(t.reaper.PID())
 	for _, p := range found {
-		_ = p.Signal(unix.SIGTERM) // who is gone needs none
+		_ = p.Signal(signal) // who is gone needs none
 	}
 	select {
 	case <-t.reaper.Childless():

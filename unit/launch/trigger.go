@@ -93,7 +93,10 @@ func (l *Launcher) StartTrigger(ctx context.Context, m unit.Manager, t Trigger) 
 	if err == nil {
 		defer u.Close()
 		var result string
-		if result, err = u.Started(ctx); err == nil && result != "done" && result != "" {
+		if result, err = u.Started(ctx); err != nil {
+			// It is there, and goes on by what was written for it.
+			err = &unit.UnknownOutcomeError{Op: "the start of " + asked.Unit, Err: err}
+		} else if result != "done" && result != "" {
 			err = &unit.StartError{Unit: asked.Unit, Status: statusNoRun, Detail: "its start job ended as " + result,
 				Hints: []string{"the manager's log says why: " + journalOf(m, asked.Unit)}}
 		}
