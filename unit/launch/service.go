@@ -179,6 +179,12 @@ func (l *Launcher) hand(ctx context.Context, c *dbusclient.Client, s *unit.Spec,
 	keeps := s.Apart() || dbusclient.KeepsCommand(c.Version(), s.Path, s.Command)
 	last := lasting(s)
 	if !rec.Tended && direct(s, rec.Recorder && !last) && keeps {
+		if rec.Recorder || last {
+			if i := slices.IndexFunc(s.Assigned, tellsEnd); i >= 0 {
+				return nil, fmt.Errorf("cannot start %s with the variable %s: by that systemd tells how a service has ended, of which the job's own would be believed", rec.Identity.Unit, s.Assigned[i])
+			}
+			env = slices.DeleteFunc(env, tellsEnd)
+		}
 		svc.Path, svc.Argv, svc.Dir, svc.Umask, svc.Rlimits = s.Path, s.Command, s.Dir, &s.Umask, s.Rlimits[:]
 		if err := environment(ctx, c, base+environmentSuffix, env, s, svc); err != nil {
 			return nil, err

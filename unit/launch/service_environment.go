@@ -23,6 +23,18 @@ func environment(ctx context.Context, c *dbusclient.Client, file string, env []s
 	return nil
 }
 
+// tellsEnd is true for a variable by which systemd tells a recorder how the service has
+// ended, and whose end that is (systemd.exec(5)). A file with the job's environment is
+// given to the recorder too, and would win over it.
+func tellsEnd(kv string) bool {
+	name, _, _ := strings.Cut(kv, "=")
+	switch name {
+	case "EXIT_CODE", "EXIT_STATUS", "SERVICE_RESULT", "INVOCATION_ID":
+		return true
+	}
+	return false
+}
+
 // added are the variables that systemd sets for a service by itself, and that are not
 // of its unit (systemd.exec(5), "Environment Variables in Spawned Processes").
 var added = [...]string{"HOME", "LOGNAME", "USER", "SHELL", "PATH", "LANG", "TERM", "XDG_RUNTIME_DIR", "MANAGERPID", "MANAGERPIDFDID"}
@@ -37,7 +49,7 @@ func unset(inherited, env []string) []string {
 	}
 	var out []string
 	take := func(name string) {
-		if !have[name] && IsVariable(name) && !unit.OfUnit(name) {
+		if !have[name] && IsVariable(name) && !unit.OfUnit(name) && !tellsEnd(name) {
 			have[name] = true
 			out = append(out, name)
 		}
