@@ -16,6 +16,10 @@ func TestEndIsNotTheCallers(t *testing.T) {
 	in(t, []string{verify.IsolationService}, func(t *testing.T, w *ward) {
 		w.env = append(os.Environ(), "EXIT_CODE=exited", "EXIT_STATUS=0", "SERVICE_RESULT=success")
 		w.want(0, "start", "-u", "told", "--uid", "nobody", "--", "sh", "-c", "exit 9")
+		// Nobody has held it: the recorder alone knows.
+		if !eventually(func() bool { return loadedUnits("told.service") == "" }) {
+			t.Fatal("the manager does not forget the unit")
+		}
 		w.want(9, "wait", "told")
 		w.report("status", "told").has("exit.code=9", "reason=failed")
 		w.want(125, "start", "-u", "told-odd", "--uid", "nobody", "-E", "EXIT_STATUS=0", "--", "sh", "-c", "exit 9")
