@@ -125,7 +125,7 @@ func (l *link) greet(ctx context.Context) error {
 	for until := time.Now().Add(bridgedName); l.addr.bridge != nil && isNamed(err, errServiceGone, errNameNoOwner) && time.Now().Before(until) && ctx.Err() == nil; {
 		time.Sleep(bridgedName / 100)
 		for _, p := range []*pending{cgroup, machine, began} {
-			p.cancel()
+			p.drop()
 		}
 		ask()
 		err = version.wait(&v)

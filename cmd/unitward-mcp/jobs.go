@@ -72,9 +72,6 @@ type runResult struct {
 // defaultOutput is how much of each stream the answer to a run has.
 const defaultOutput = 16 << 10
 
-// mostOutput is the most of a stream that comes in one answer (serve.OutputQuery).
-const mostOutput = 4 << 20
-
 func (s *session) start(ctx context.Context, _ *call, in startInput) (*serve.StartResult, error) {
 	var r serve.StartResult
 	if err := s.call(ctx, serve.MethodStart, in.params(), &r); err != nil {
@@ -112,7 +109,7 @@ func (s *session) run(ctx context.Context, c *call, in runInput) (*runResult, er
 	}
 	most := int64(defaultOutput)
 	if in.OutputBytes != nil {
-		most = min(*in.OutputBytes, mostOutput)
+		most = min(*in.OutputBytes, serve.MaxOutput)
 	}
 	if most > 0 {
 		// A report is worth more than its output, which logs has, or says why

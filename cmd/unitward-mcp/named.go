@@ -84,7 +84,7 @@ func (s *session) logs(ctx context.Context, _ *call, in logsInput) (*serve.Outpu
 			return nil, err
 		}
 		// It is the end that is asked for: no more of it than comes in one answer.
-		q.MaxBytes = min(cmp.Or(in.MaxBytes, in.TailBytes), mostOutput)
+		q.MaxBytes = min(cmp.Or(in.MaxBytes, in.TailBytes), serve.MaxOutput)
 		q.Cursor = before(&job.Report, min(in.TailBytes, q.MaxBytes))
 	}
 	return ask[serve.OutputResult](ctx, s, serve.MethodOutput, q)

@@ -109,16 +109,23 @@ func (o *systemdOptions) told(to streams) (bool, error) {
 	return true, err
 }
 
+// isNoDirectory is true where something else is, or nothing.
+func isNoDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir()
+}
+
 // root gives the job another root directory.
 func (o *jobOptions) root(s *unit.Spec) error {
+	here := !s.Remote.Named()
+	if !here && !filepath.IsAbs(o.rootDirectory) {
+		return usage("cannot use --root-directory %s with a manager of %s: an absolute path is expected", quote(o.rootDirectory), s.Remote)
+	}
 	dir, err := filepath.Abs(o.rootDirectory)
 	if err != nil {
 		return fmt.Errorf("cannot find the root directory: %w", err)
 	}
-	if s.Remote.Named() && !filepath.IsAbs(o.rootDirectory) {
-		return usage("cannot use --root-directory %s with a manager of %s: an absolute path is expected", quote(o.rootDirectory), s.Remote)
-	}
-	if info, err := os.Stat(dir); !s.Remote.Named() && (errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir()) {
+	if here && isNoDirectory(dir) {
 		return &usageError{"cannot use --root-directory " + quote(o.rootDirectory) + ": " + dir + " is no directory", "name one that is there: a relative path begins here"}
 	}
 	if s.Isolation[0] != verify.IsolationService {

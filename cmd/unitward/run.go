@@ -87,22 +87,7 @@ func (a *app) run(cmd *cobra.Command, o *jobOptions, p *ptyOptions, args []strin
 	// What its time has ended is not kept: the whole unit is being ended.
 	kept := s.Leftovers == unit.LeftoversKeep && !timedOut(rep)
 	if timedOut(rep) && !rep.Confirmed && !b.job.Joined() {
-		b.sig.untilSignal(func(giveUp <-chan struct{}) {
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			go func() {
-				select {
-				case <-giveUp:
-					cancel()
-				case <-ctx.Done():
-				}
-			}()
-			if r, werr := b.job.Wait(ctx, launch.FactSettled); looked(r) {
-				rep = r
-			} else {
-				a.warn(werr)
-			}
-		})
+		rep = a.settle(b, rep)
 	}
 	if kept && !rep.Tree.Empty && !b.job.Joined() {
 		a.warn(b.job.Keep())
@@ -164,6 +149,29 @@ func (a *app) stay(b *begun, s *unit.Spec) (rep unit.Report, let bool, err error
 		return rep, true, nil
 	}
 	return rep, false, err
+}
+
+// settle waits for the end of all of a job that is being ended, or for a signal, and
+// returns what is known then.
+func (a *app) settle(b *begun, rep unit.Report) unit.Report {
+	b.sig.untilSignal(func(giveUp <-chan struct{}) {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go func() {
+			select {
+			case <-giveUp:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		r, err := b.job.Wait(ctx, launch.FactSettled)
+		if !looked(r) {
+			a.warn(err)
+			return
+		}
+		rep = r
+	})
+	return rep
 }
 
 // looked is true for the report of a look at a job, and not for the zero value

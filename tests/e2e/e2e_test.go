@@ -152,10 +152,11 @@ func loadedUnits(patterns ...string) string {
 // with another directory than work: names that unitward makes up are no script's own.
 func ofAnother(unit, work string) bool {
 	another := false
+	in := regexp.MustCompile(`(?m)/` + regexp.QuoteMeta(unit) + `(/|$)`)
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		cgroups, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
-		if !regexp.MustCompile(`(?m)/` + regexp.QuoteMeta(unit) + `(/|$)`).Match(cgroups) {
+		if !in.Match(cgroups) {
 			continue
 		}
 		environ, _ := os.ReadFile(filepath.Join(dir, "environ"))

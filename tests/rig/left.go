@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,22 +22,24 @@ const (
 // left waits for the processes in c to end by themselves, and describes those
 // that do not.
 func (c cgroup) left() []string {
-	began := time.Now()
-	for {
-		pids := c.members()
-		if len(pids) == 0 {
-			return nil
-		}
+	return describe(staying(c.members, func(pid int) bool {
+		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		return err != nil || strings.TrimSpace(string(name)) == guardsName
+	}))
+}
+
+// staying waits for what find finds to go by itself, and returns what does not. guard
+// is true for what is a guard, or of one.
+func staying[T any](find func() []T, guard func(T) bool) []T {
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		left := find()
 		patience := guardsEnd
-		for _, pid := range pids {
-			if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil && strings.TrimSpace(string(name)) != guardsName {
-				patience = leftEnds
-			}
+		if slices.ContainsFunc(left, func(one T) bool { return !guard(one) }) {
+			patience = leftEnds
 		}
-		if time.Since(began) > patience {
-			return describe(pids)
+		if len(left) == 0 || time.Since(began) > patience {
+			return left
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 )
 
 // transientUnits are where managers have the files of their transient units: the
@@ -31,21 +30,12 @@ func (m *Machine) units() []string {
 // leftUnits waits for the transient units that were not there before to go by
 // themselves, and returns the files of those that do not. They are ended.
 func (m *Machine) leftUnits(ctx context.Context, before []string) []string {
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		left := slices.DeleteFunc(m.units(), func(path string) bool { return slices.Contains(before, path) })
-		patience := leftEnds
-		for _, path := range left {
-			if strings.HasPrefix(filepath.Base(path), guardsName) {
-				patience = guardsEnd
-			}
-		}
-		switch {
-		case len(left) == 0 || ctx.Err() != nil:
+	return m.endUnits(ctx, staying(func() []string {
+		if ctx.Err() != nil {
 			return nil
-		case time.Since(began) > patience:
-			return m.endUnits(ctx, left)
 		}
-	}
+		return slices.DeleteFunc(m.units(), func(path string) bool { return slices.Contains(before, path) })
+	}, func(path string) bool { return strings.HasPrefix(filepath.Base(path), guardsName) }))
 }
 
 // endUnits ends transient units, of which it gets the files, and returns what they

@@ -70,22 +70,33 @@ func (r *report) print(w io.Writer) (failed bool) {
 	return total.failed > 0
 }
 
-func (r *report) printFailures(w io.Writer) {
+// failure is one thing that failed in a run of a test binary: a test, the binary
+// itself, or what it left behind.
+type failure struct {
+	run       testRun
+	what, why string
+}
+
+func (r *report) failures() (all []failure) {
 	for _, run := range r.Runs {
 		for _, o := range run.Outcomes {
-			if o.Action != "fail" {
-				continue
+			if o.Action == "fail" {
+				all = append(all, failure{run, cmp.Or(o.Test, whole), o.Output})
 			}
-			fmt.Fprintf(w, "\nFAIL %s %s %s %s\n", run.Where, run.User, run.Package, cmp.Or(o.Test, whole))
-			fmt.Fprintf(w, "%s\n", indent(lastLines(o.Output, 80)))
-			fmt.Fprintf(w, "    log: %s\n", run.Log)
 		}
 		if run.Err != nil {
-			fmt.Fprintf(w, "\nFAIL %s %s %s: %s\n    log: %s\n", run.Where, run.User, run.Package, run.Err, run.Log)
+			all = append(all, failure{run, whole, run.Err.Error()})
 		}
 		if len(run.Left) > 0 {
-			fmt.Fprintf(w, "\nFAIL %s %s %s: it left something behind\n%s\n    log: %s\n", run.Where, run.User, run.Package, indent(strings.Join(run.Left, "\n")), run.Log)
+			all = append(all, failure{run, "left something behind", strings.Join(run.Left, "\n")})
 		}
+	}
+	return all
+}
+
+func (r *report) printFailures(w io.Writer) {
+	for _, f := range r.failures() {
+		fmt.Fprintf(w, "\nFAIL %s %s %s %s\n%s\n    log: %s\n", f.run.Where, f.run.User, f.run.Package, f.what, indent(lastLines(f.why, 80)), f.run.Log)
 	}
 }
 
@@ -98,23 +109,10 @@ const (
 // printFailed names what failed once more, in so few lines that all of it is seen
 // where only the end of a long log is kept.
 func (r *report) printFailed(w io.Writer) {
-	tell := func(run testRun, what, why string) {
-		fmt.Fprintf(w, "\nfailed: %s %s %s %s\n", shortName(run.Where), run.User, run.Package, what)
-		for _, line := range brief(why) {
+	for _, f := range r.failures() {
+		fmt.Fprintf(w, "\nfailed: %s %s %s %s\n", shortName(f.run.Where), f.run.User, f.run.Package, f.what)
+		for _, line := range brief(f.why) {
 			fmt.Fprintf(w, "    %s\n", line)
-		}
-	}
-	for _, run := range r.Runs {
-		for _, o := range run.Outcomes {
-			if o.Action == "fail" {
-				tell(run, cmp.Or(o.Test, whole), o.Output)
-			}
-		}
-		if run.Err != nil {
-			tell(run, whole, run.Err.Error())
-		}
-		if len(run.Left) > 0 {
-			tell(run, "left something behind", strings.Join(run.Left, "\n"))
 		}
 	}
 	for _, f := range r.Failed {

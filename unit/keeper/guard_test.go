@@ -111,10 +111,15 @@ func leavesNothing(t *testing.T, g *Guard) {
 	})
 }
 
-func TestGuardKeptIsReaped(t *testing.T) {
-	file := t.TempDir() + "/cgroup.events"
-	if err := os.WriteFile(file, []byte("populated 1\nfrozen 0\n"), 0o600); err != nil {
-		t.Fatal(err)
+// guardKept is a guard that watches a cgroup, of which file tells; no events are no
+// file.
+func guardKept(t *testing.T, events string) (g *Guard, file string) {
+	t.Helper()
+	file = t.TempDir() + "/cgroup.events"
+	if events != "" {
+		if err := os.WriteFile(file, []byte(events), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	g, err := GuardSelf()
 	if err != nil {
@@ -123,6 +128,11 @@ func TestGuardKeptIsReaped(t *testing.T) {
 	if err := g.Keep(file); err != nil {
 		t.Fatal(err)
 	}
+	return g, file
+}
+
+func TestGuardKeptIsReaped(t *testing.T) {
+	g, file := guardKept(t, "populated 1\nfrozen 0\n")
 	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -138,19 +148,7 @@ func TestGuardKeptIsReaped(t *testing.T) {
 func TestGuardKeptEndsWithTheCgroup(t *testing.T) {
 	for name, events := range map[string]string{"empty": "populated 0\nfrozen 0\n", "gone": ""} {
 		t.Run(name, func(t *testing.T) {
-			file := t.TempDir() + "/cgroup.events"
-			if events != "" {
-				if err := os.WriteFile(file, []byte(events), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			g, err := GuardSelf()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := g.Keep(file); err != nil {
-				t.Fatal(err)
-			}
+			g, _ := guardKept(t, events)
 			var status unix.WaitStatus
 			if _, err := unix.Wait4(g.PID, &status, 0, nil); err != nil || !status.Exited() {
 				t.Errorf("wait: %v, status %v, want an exit", err, status)
@@ -160,17 +158,7 @@ func TestGuardKeptEndsWithTheCgroup(t *testing.T) {
 }
 
 func TestGuardKeptOutlivesThePipe(t *testing.T) {
-	file := t.TempDir() + "/cgroup.events"
-	if err := os.WriteFile(file, []byte("populated 1\nfrozen 0\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	g, err := GuardSelf()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := g.Keep(file); err != nil {
-		t.Fatal(err)
-	}
+	g, _ := guardKept(t, "populated 1\nfrozen 0\n")
 	// It holds the pipe and the file once it watches.
 	waitFor(t, func() bool {
 		fds, _ := os.ReadDir("/proc/" + strconv.Itoa(g.PID) + "/fd")

@@ -83,7 +83,7 @@ func TestUnreadableChildren(t *testing.T) {
 // all the same.
 func TestReaperKilledAboveAHiddenProcess(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("it mounts /proc, which takes root")
+		t.Skip("root: it mounts /proc")
 	}
 	dir := t.TempDir()
 	sleep, err := exec.LookPath("sleep")

@@ -16,9 +16,10 @@ import (
 // ends them itself. There can be one in a process.
 //
 // This process's other children stay their makers' to wait for: what is taken
-// for a job's is a child of another session that was not made by this package. Where several reapers are lost at a time their processes cannot be told
-// apart: each of the jobs counts as childless when all are, and the end of one
-// is the end of all.
+// for a job's is a child of another session that was not made by this package.
+// Where several reapers are lost at a time their processes cannot be told apart:
+// each of the jobs counts as childless when all are, and the end of one is the
+// end of all.
 type Subreaper struct {
 	// session is ours. A job's processes can never have it, as its reaper
 	// has left it.

@@ -148,14 +148,21 @@ func (t *tended) stay(getenv func(string) string) int {
 	if t.capture != nil {
 		limited = t.capture.Exceeded()
 	}
+	// stopped is for when there is too much output, which is told once.
+	stopped := func() bool {
+		limited = nil
+		if capture.Policy(t.h.OnOutputMax) != capture.PolicyStop {
+			return false
+		}
+		go t.end()
+		return true
+	}
 	var reason string
 	for {
 		select {
 		case <-limited:
-			limited = nil
-			if capture.Policy(t.h.OnOutputMax) == capture.PolicyStop {
+			if stopped() {
 				reason = string(unit.ReasonOutputLimit)
-				go t.end()
 			}
 			continue
 		case <-t.reaper.Exited():
@@ -170,9 +177,7 @@ func (t *tended) stay(getenv func(string) string) int {
 	for left := t.reaper.Childless(); t.h.Leftovers != unit.LeftoversKill; {
 		select {
 		case <-limited:
-			if limited = nil; capture.Policy(t.h.OnOutputMax) == capture.PolicyStop {
-				go t.end() // the record says why
-			}
+			stopped() // the record says why
 			continue
 		case <-left:
 		}

@@ -38,7 +38,7 @@ func systemctl(t *testing.T, args ...string) string {
 // leaves its server no zombie when it ends.
 func TestServerReapsGuards(t *testing.T) {
 	if os.Getenv("UNITWARD_RIG") == "" {
-		t.Skip("it needs a manager; the rig has one")
+		t.Skip("rig: needs a systemd manager")
 	}
 	state := stateDir(t)
 	t.Cleanup(func() { sweep(t, state) })
@@ -84,7 +84,7 @@ func guards(t *testing.T, server int) (n int) {
 // those that come later have another.
 func TestServicesShareAGuard(t *testing.T) {
 	if os.Getenv("UNITWARD_RIG") == "" {
-		t.Skip("it needs a manager; the rig has one")
+		t.Skip("rig: needs a systemd manager")
 	}
 	c := dial(t, verify.IsolationService, options{})
 	first := c.start(nil, "sleep", "4820")

@@ -7,6 +7,9 @@ import (
 	"github.com/unitward/unitward/unit/serve/rpc"
 )
 
+// MaxOutput is the most of a stream that one answer to job.output has, in bytes.
+const MaxOutput = 4 << 20
+
 func cursor(text string) (capture.Cursor, *Error) {
 	if text == "" {
 		return capture.Cursor{}, nil
@@ -40,7 +43,7 @@ func (c *call) output() func() {
 	if q.MaxBytes == 0 {
 		q.MaxBytes = 256 << 10
 	}
-	q.MaxBytes = min(max(q.MaxBytes, 4), 4<<20)
+	q.MaxBytes = min(max(q.MaxBytes, 4), MaxOutput)
 	return c.large(func() {
 		r, err := c.s.output(c.ctx, &q, at)
 		if err != nil {

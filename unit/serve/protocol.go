@@ -249,7 +249,7 @@ type OutputQuery struct {
 	// beginning.
 	Cursor string `json:"cursor,omitempty"`
 	// MaxBytes bounds what is returned of each stream; 0 is 256 KiB, and more
-	// than 4 MiB is 4 MiB.
+	// than MaxOutput is MaxOutput.
 	MaxBytes int64 `json:"max_bytes,omitempty"`
 	// Encoding is "text" or "base64"; empty is the one in which the output is told,
 	// else text.
