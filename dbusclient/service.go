@@ -42,9 +42,9 @@ type Service struct {
 	// Stdin, Stdout and Stderr are passed to the job; nil is /dev/null for
 	// Stdin, and Output for the others. Stderr can be Stdout: then it is passed once.
 	Stdin, Stdout, Stderr *os.File
-	// StdoutFile and StderrFile are absolute paths of what to open in the place of
-	// Stdout and Stderr; empty is those.
-	StdoutFile, StderrFile string
+	// StdinFile, StdoutFile and StderrFile are absolute paths of what to open in the
+	// place of Stdin, Stdout and Stderr; empty is those.
+	StdinFile, StdoutFile, StderrFile string
 	// Output is null or journal, where Stdout and Stderr are nil; empty is null.
 	Output unit.Output
 	// Grace is the time between TERM and KILL; below a microsecond it is a
@@ -239,7 +239,10 @@ func everyExit() exitStatuses {
 }
 
 func (s *Service) stdio(add func(string, any)) {
-	if s.Stdin != nil {
+	switch {
+	case s.StdinFile != "":
+		add("StandardInputFile", s.StdinFile)
+	case s.Stdin != nil:
 		add("StandardInputFileDescriptor", dbus.UnixFD(s.Stdin.Fd()))
 	}
 	// Output alone would take errors along (systemd.exec(5), StandardError=

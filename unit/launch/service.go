@@ -19,9 +19,6 @@ import (
 // Stdio are the caller's own streams, for a job that inherits them.
 type Stdio struct {
 	In, Out, Err *os.File
-	// Pipes is true where Out and Err are pipes that this process has made, and
-	// which it keeps open until Start has returned.
-	Pipes bool
 	// Meanwhile is called once where a job begins to be started, for what the
 	// caller has to do anyway: for a service while the manager is at work. nil is
 	// nothing.
@@ -137,8 +134,9 @@ func (l *Launcher) service(ctx context.Context, c *dbusclient.Client, s *unit.Sp
 		svc.Grace = max(svc.Grace, minRecorderGrace)
 	}
 	h, err := l.hand(ctx, c, s, rec, jobDir, &svc)
-	if err == nil && io.Pipes && !h.over && svc.StopPost == nil && len(s.Properties) == 0 && !s.Apart() && dbusclient.ForksToClose(c.Version()) {
-		name(h, &svc)
+	// A job that outlives this process could start when that has gone, and its pipes with it.
+	if err == nil && s.Lifetime == unit.LifetimeCall && !h.over && svc.StopPost == nil && len(s.Properties) == 0 && !s.Apart() && dbusclient.ForksToClose(c.Version()) {
+		name(h, s.Manager, &svc)
 	}
 	if err == nil && h.over {
 		svc.Properties, err = reachable(s, svc.Properties, jobDir, filepath.Dir(h.files[0]), l.cfg.Self)

@@ -53,22 +53,70 @@ func one(a, b *os.File) bool {
 	return errno == 0 && order == 0
 }
 
-// name has the manager open the pipes that the job writes to: see
-// dbusclient.ForksToClose. Each has a name of its own, which is gone before the
-// number of its descriptor can be another's. What else of the unit would open them
-// later, by the user's properties or for a recorder, could not.
-func name(h *handed, svc *dbusclient.Service) {
-	base := strings.TrimSuffix(svc.EnvironmentFile, ".env")
-	svc.StdoutFile, svc.StderrFile = base+".out", base+".err"
-	h.files = append(h.files, svc.StdoutFile, svc.StderrFile)
+// name has the manager open the pipes that the job is given, where it takes them so
+// as it takes their descriptors: see dbusclient.ForksToClose. Each has a name of its
+// own, which is gone before the number of its descriptor can be another's. What else of
+// the unit would open them later, by the user's properties or for a recorder, could not.
+func name(h *handed, m unit.Manager, svc *dbusclient.Service) {
+	base := strings.TrimSuffix(svc.EnvironmentFile, environmentSuffix)
+	named := map[string]*os.File{}
+	for _, st := range []struct {
+		file   *os.File
+		access int
+		path   *string
+		suffix string
+	}{
+		{svc.Stdin, unix.O_RDONLY, &svc.StdinFile, ".in"},
+		{svc.Stdout, unix.O_WRONLY, &svc.StdoutFile, ".out"},
+		{svc.Stderr, unix.O_WRONLY, &svc.StderrFile, ".err"},
+	} {
+		again := st.path == &svc.StderrFile && st.file == svc.Stdout // it goes along
+		if !again && opensAnew(st.file, st.access, m) {
+			*st.path = base + st.suffix
+			h.files = append(h.files, *st.path)
+			named[*st.path] = st.file
+		}
+	}
 	write := h.write
 	h.write = func() error {
 		err := write()
-		for path, f := range map[string]*os.File{svc.StdoutFile: svc.Stdout, svc.StderrFile: svc.Stderr} {
+		for path, f := range named {
 			if err == nil {
 				err = os.Symlink(fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()), path)
 			}
 		}
 		return err
 	}
+}
+
+// opensAnew is true for a stream of which nobody can tell whether a manager was given
+// its descriptor or has opened it by the name in /proc: an anonymous pipe, which has no
+// offset, and whose open waits for nobody (a FIFO's does, fifo(7)), without flags that
+// would be lost. A user's manager can open what is his, of a process that he may look
+// into (ptrace(2), PTRACE_MODE_READ_FSCREDS).
+func opensAnew(f *os.File, access int, m unit.Manager) bool {
+	if f == nil {
+		return false
+	}
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &fs); err != nil || fs.Type != unix.PIPEFS_MAGIC {
+		return false
+	}
+	if flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0); err != nil || flags != access {
+		return false
+	}
+	if m == unit.ManagerSystem {
+		return true
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil || int(st.Uid) != os.Geteuid() || st.Mode&0o600 != 0o600 {
+		return false
+	}
+	dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	if err != nil || dumpable != 1 {
+		return false
+	}
+	var caps [2]unix.CapUserData // more than the manager's keep it out
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	return os.Geteuid() == 0 || unix.Capget(&hdr, &caps[0]) == nil && caps[0].Permitted|caps[1].Permitted == 0
 }

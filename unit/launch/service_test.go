@@ -258,19 +258,22 @@ func TestRecordedCommandIsBounded(t *testing.T) {
 // What a manager opens by its name is the pipe, for as long as the start takes.
 func TestNamedPipes(t *testing.T) {
 	svc := dbusclient.Service{EnvironmentFile: filepath.Join(t.TempDir(), "nonce.env")}
-	var readers [2]*os.File
-	for i, end := range []**os.File{&svc.Stdout, &svc.Stderr} {
+	pipe := func() (r, w *os.File) {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer r.Close()
-		defer w.Close()
-		readers[i], *end = r, w
+		t.Cleanup(func() { r.Close(); w.Close() })
+		return r, w
 	}
+	var readers [2]*os.File
+	var writer *os.File
+	svc.Stdin, writer = pipe()
+	readers[0], svc.Stdout = pipe()
+	readers[1], svc.Stderr = pipe()
 	written := false
 	h := &handed{files: []string{svc.EnvironmentFile}, write: func() error { written = true; return nil }}
-	name(h, &svc)
+	name(h, unit.ManagerUser, &svc)
 	if err := h.write(); err != nil || !written {
 		t.Fatalf("%v, and the environment was written: %v", err, written)
 	}
@@ -288,7 +291,19 @@ func TestNamedPipes(t *testing.T) {
 			t.Errorf("%q has come through the pipe of %s: %v", b[:n], path, err)
 		}
 	}
-	if files := h.all(); !slices.Equal(files, []string{svc.EnvironmentFile, svc.StdoutFile, svc.StderrFile}) {
+	f, err := os.Open(svc.StdinFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := writer.WriteString("in"); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 4096)
+	if n, err := f.Read(b); err != nil || string(b[:n]) != "in" {
+		t.Errorf("%q is read through the pipe of %s: %v", b[:n], svc.StdinFile, err)
+	}
+	if files := h.all(); !slices.Equal(files, []string{svc.EnvironmentFile, svc.StdinFile, svc.StdoutFile, svc.StderrFile}) {
 		t.Errorf("%q go with the start", files)
 	}
 	h.remove()

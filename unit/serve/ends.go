@@ -71,7 +71,6 @@ func (e *ends) pipes(p *StartParams, rings *pool, gather *gather) error {
 	if p.Output.Merged {
 		e.stdio.Err = e.stdio.Out
 	}
-	e.stdio.Pipes = true
 	return nil
 }
 
