@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/unitward/unitward/unit"
 )
@@ -21,8 +22,30 @@ type address struct {
 	dial string
 	// path is the socket, or empty for an abstract one.
 	path string
+	// beside is the private socket of the manager whose bus this is; empty where it
+	// can be anybody's.
+	beside string
 	// bridge leads there where no socket of this machine does; nil is none.
 	bridge *Bridge
+}
+
+// besideName is how long the bus of a manager that is there may be without it: with the
+// first connection the manager starts the bus itself, and enters it when that is up
+// (manager_connect_bus()). A private socket, which holds no unit, would have to do for
+// as long as the client lives.
+const besideName = time.Second
+
+// patience is how long a bus may be without a manager; 0 is not at all.
+func (a address) patience() time.Duration {
+	if a.bridge != nil {
+		return bridgedName
+	}
+	if a.beside != "" {
+		if _, err := os.Lstat(a.beside); err == nil {
+			return besideName
+		}
+	}
+	return 0
 }
 
 func (a address) String() string {
@@ -55,11 +78,13 @@ func addresses(m unit.Manager, env Environment) []address {
 		return []address{{bus: true, bridge: env.Bridge}}
 	}
 	if m == unit.ManagerSystem {
-		a := []address{busAt("/run/dbus/system_bus_socket")}
+		const private = "/run/systemd/private"
+		bus := busAt("/run/dbus/system_bus_socket")
+		bus.beside = private
 		if env.UID == 0 {
-			a = append(a, privateAt("/run/systemd/private"))
+			return []address{bus, privateAt(private)}
 		}
-		return a
+		return []address{bus}
 	}
 	var list []address
 	add := func(a address) {
@@ -80,7 +105,13 @@ func addresses(m unit.Manager, env Environment) []address {
 		dirs = []string{filepath.Clean(d), dirs[0]}
 	}
 	for _, d := range dirs {
-		add(busAt(d + "/bus"))
+		bus, private := busAt(d+"/bus"), privateAt(d+"/systemd/private")
+		add(bus)
+		for i := range list {
+			if list[i].dial == bus.dial {
+				list[i].beside = private.path
+			}
+		}
 	}
 	for _, d := range dirs {
 		add(privateAt(d + "/systemd/private"))

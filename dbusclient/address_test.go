@@ -87,23 +87,23 @@ func environment(uid int, kv ...string) Environment {
 }
 
 func TestAddresses(t *testing.T) {
-	const std, stdPrivate = "bus /run/user/1000/bus", "private /run/user/1000/systemd/private"
+	const std, stdPrivate = "own bus /run/user/1000/bus", "private /run/user/1000/systemd/private"
 	for _, c := range []struct {
 		name string
 		m    unit.Manager
 		env  Environment
 		want []string
 	}{
-		{"system", unit.ManagerSystem, environment(1000, "DBUS_SESSION_BUS_ADDRESS=unix:path=/s"), []string{"bus /run/dbus/system_bus_socket"}},
-		{"system, root", unit.ManagerSystem, environment(0), []string{"bus /run/dbus/system_bus_socket", "private /run/systemd/private"}},
+		{"system", unit.ManagerSystem, environment(1000, "DBUS_SESSION_BUS_ADDRESS=unix:path=/s"), []string{"own bus /run/dbus/system_bus_socket"}},
+		{"system, root", unit.ManagerSystem, environment(0), []string{"own bus /run/dbus/system_bus_socket", "private /run/systemd/private"}},
 		{"system takes no hint from the environment", unit.ManagerSystem, environment(1000, "DBUS_SYSTEM_BUS_ADDRESS=unix:path=/evil"),
-			[]string{"bus /run/dbus/system_bus_socket"}},
+			[]string{"own bus /run/dbus/system_bus_socket"}},
 		{"bare", unit.ManagerUser, environment(1000), []string{std, stdPrivate}},
-		{"root's own", unit.ManagerUser, environment(0), []string{"bus /run/user/0/bus", "private /run/user/0/systemd/private"}},
+		{"root's own", unit.ManagerUser, environment(0), []string{"own bus /run/user/0/bus", "private /run/user/0/systemd/private"}},
 		{"runtime dir", unit.ManagerUser, environment(1000, "XDG_RUNTIME_DIR=/run/user/1000"), []string{std, stdPrivate}},
 		{"unclean runtime dir", unit.ManagerUser, environment(1000, "XDG_RUNTIME_DIR=/run//user/1000/"), []string{std, stdPrivate}},
 		{"another runtime dir", unit.ManagerUser, environment(1000, "XDG_RUNTIME_DIR=/x"),
-			[]string{"bus /x/bus", std, "private /x/systemd/private", stdPrivate}},
+			[]string{"own bus /x/bus", std, "private /x/systemd/private", stdPrivate}},
 		{"relative runtime dir", unit.ManagerUser, environment(1000, "XDG_RUNTIME_DIR=x"), []string{std, stdPrivate}},
 		{"session bus first", unit.ManagerUser, environment(1000, "DBUS_SESSION_BUS_ADDRESS=unix:path=/s,guid=1"), []string{"bus /s", std, stdPrivate}},
 		{"the usual session bus once", unit.ManagerUser,
@@ -118,6 +118,9 @@ func TestAddresses(t *testing.T) {
 			kind := "private "
 			if a.bus {
 				kind = "bus "
+			}
+			if a.beside != "" {
+				kind = "own " + kind
 			}
 			got = append(got, kind+a.String())
 		}

@@ -104,11 +104,11 @@ func (l *link) greet(ctx context.Context) error {
 		}
 		version = l.send(ctx, sdPath, propsIfc+".Get", sdMgr, "Version")
 		cgroup = l.send(ctx, sdPath, propsIfc+".Get", sdMgr, "ControlGroup")
+		if l.addr.bridge == nil {
+			l.environ, l.environAt = l.askEnviron(context.WithoutCancel(ctx)), time.Now()
+		}
 	}
 	ask()
-	if l.addr.bridge == nil {
-		l.environ, l.environAt = l.askEnviron(context.WithoutCancel(ctx)), time.Now()
-	}
 	if l.addr.bus {
 		l.match("type='signal',sender='" + busName + "',member='NameOwnerChanged',arg0='" + sdName + "'")
 	}
@@ -122,10 +122,13 @@ func (l *link) greet(ctx context.Context) error {
 	}
 	var v dbus.Variant
 	err := version.wait(&v)
-	for until := time.Now().Add(bridgedName); l.addr.bridge != nil && isNamed(err, errServiceGone, errNameNoOwner) && time.Now().Before(until) && ctx.Err() == nil; {
-		time.Sleep(bridgedName / 100)
-		for _, p := range []*pending{cgroup, machine, began} {
-			p.drop()
+	patience := l.addr.patience()
+	for until := time.Now().Add(patience); isNamed(err, errServiceGone, errNameNoOwner) && time.Now().Before(until) && ctx.Err() == nil; {
+		time.Sleep(patience / 100)
+		for _, p := range []*pending{cgroup, machine, began, l.environ} {
+			if p != nil {
+				p.drop()
+			}
 		}
 		ask()
 		err = version.wait(&v)

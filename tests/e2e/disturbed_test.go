@@ -234,6 +234,32 @@ func TestDisturbedWithoutBroker(t *testing.T) {
 	}
 }
 
+// The first who speaks to a manager by its bus has that started, and the manager enters
+// it a little later. The private socket, which holds no unit, is not taken meanwhile: a
+// server would have a recorder with each of its jobs to its end.
+func TestDisturbedBusBegins(t *testing.T) {
+	needRig(t)
+	if os.Geteuid() == 0 {
+		t.Skip("the system's bus serves all the rest of the machine too; the user's has the same code paths")
+	}
+	w := newWard(t)
+	unit := broker(t)
+	t.Cleanup(func() { settleDown(t) })
+	for i := range 5 {
+		name := "begins-" + strconv.Itoa(i)
+		shell(t, "systemctl", "--user", "stop", unit)
+		w.want(3, "run", "-u", name, "--", "sh", "-c", "exit 3")
+		b, err := os.ReadFile(filepath.Join(w.state, "jobs", name, "job.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(b), `"recorder":false`) {
+			t.Fatalf("the unit of %s could not be held: %s", name, b)
+		}
+		settleDown(t)
+	}
+}
+
 // proven wants a run to end with the code, and to know all of its end.
 func (f *foreground) proven(want int) {
 	f.t.Helper()
