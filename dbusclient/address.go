@@ -77,54 +77,47 @@ func addresses(m unit.Manager, env Environment) []address {
 	if env.Bridge != nil {
 		return []address{{bus: true, bridge: env.Bridge}}
 	}
-	if m == unit.ManagerSystem {
-		const private = "/run/systemd/private"
-		bus := busAt("/run/dbus/system_bus_socket")
-		bus.beside = private
-		if env.UID == 0 {
-			return []address{bus, privateAt(private)}
-		}
-		return []address{bus}
-	}
 	var list []address
 	add := func(a address) {
-		for _, have := range list {
-			if have.dial == a.dial {
+		for i := range list {
+			if list[i].dial == a.dial {
+				list[i].beside = a.beside
 				return
 			}
 		}
 		list = append(list, a)
 	}
-	for _, one := range strings.Split(env.Getenv("DBUS_SESSION_BUS_ADDRESS"), ";") {
-		if a, ok := parseBusAddress(one); ok {
-			add(a)
-		}
-	}
-	dirs := []string{"/run/user/" + strconv.Itoa(env.UID)}
-	if d := env.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(d) {
-		dirs = []string{filepath.Clean(d), dirs[0]}
-	}
-	for _, d := range dirs {
-		bus, private := busAt(d+"/bus"), privateAt(d+"/systemd/private")
-		add(bus)
-		for i := range list {
-			if list[i].dial == bus.dial {
-				list[i].beside = private.path
+	const private = "/systemd/private"
+	dirs, bus := []string{"/run"}, "/dbus/system_bus_socket"
+	if m == unit.ManagerUser {
+		for _, one := range strings.Split(env.Getenv("DBUS_SESSION_BUS_ADDRESS"), ";") {
+			if a, ok := parseBusAddress(one); ok {
+				add(a)
 			}
 		}
+		dirs, bus = []string{"/run/user/" + strconv.Itoa(env.UID)}, "/bus"
+		if d := env.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(d) {
+			dirs = []string{filepath.Clean(d), dirs[0]}
+		}
 	}
 	for _, d := range dirs {
-		add(privateAt(d + "/systemd/private"))
+		a := busAt(d + bus)
+		a.beside = d + private
+		add(a)
+	}
+	if m == unit.ManagerSystem && env.UID != 0 {
+		return list
+	}
+	for _, d := range dirs {
+		a := busAt(d + private)
+		a.bus = false
+		add(a)
 	}
 	return list
 }
 
 func busAt(path string) address {
 	return address{bus: true, dial: "unix:path=" + escapeAddress(path), path: path}
-}
-
-func privateAt(path string) address {
-	return address{dial: "unix:path=" + escapeAddress(path), path: path}
 }
 
 // parseBusAddress takes one address of the D-Bus specification's "Server

@@ -122,19 +122,20 @@ func (l *link) greet(ctx context.Context) error {
 	}
 	var v dbus.Variant
 	err := version.wait(&v)
-	patience := l.addr.patience()
-	for until := time.Now().Add(patience); isNamed(err, errServiceGone, errNameNoOwner) && time.Now().Before(until) && ctx.Err() == nil; {
-		time.Sleep(patience / 100)
+	pause, absent := l.addr.patience()/100, false
+	for i := 0; ; i++ {
+		if absent = isNamed(err, errServiceGone, errNameNoOwner); !absent || i == 100 || pause == 0 || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(pause)
 		for _, p := range []*pending{cgroup, machine, began, l.environ} {
-			if p != nil {
-				p.drop()
-			}
+			p.drop()
 		}
 		ask()
 		err = version.wait(&v)
 	}
 	switch {
-	case isNamed(err, errServiceGone, errNameNoOwner):
+	case absent:
 		return fmt.Errorf("no systemd manager is on this bus: %w", err)
 	case err != nil:
 		return err
@@ -236,10 +237,12 @@ func (p *pending) wait(into ...any) error {
 	return &noReplyError{p.wire.ended()}
 }
 
-// drop gives up a call that nobody will wait for.
+// drop gives up a call that nobody will wait for; nil is none.
 func (p *pending) drop() {
-	p.cancel()
-	p.wire.forget(p.serial)
+	if p != nil {
+		p.cancel()
+		p.wire.forget(p.serial)
+	}
 }
 
 func (p *pending) store(m *dbus.Message, into []any) error {

@@ -239,14 +239,6 @@ func everyExit() exitStatuses {
 }
 
 func (s *Service) stdio(add func(string, any)) {
-	switch {
-	case s.StdinFile != "":
-		add("StandardInputFile", s.StdinFile)
-	case s.Stdin != nil:
-		add("StandardInputFileDescriptor", dbus.UnixFD(s.Stdin.Fd()))
-	}
-	// Output alone would take errors along (systemd.exec(5), StandardError=
-	// inherits), so both are always said.
 	one := func(name, path string, f *os.File) {
 		switch {
 		case path != "":
@@ -257,6 +249,11 @@ func (s *Service) stdio(add func(string, any)) {
 			add(name, string(cmp.Or(s.Output, unit.OutputNull)))
 		}
 	}
+	if s.Stdin != nil {
+		one("StandardInput", s.StdinFile, s.Stdin)
+	}
+	// Output alone would take errors along (systemd.exec(5), StandardError=
+	// inherits), so both are always said.
 	one("StandardOutput", s.StdoutFile, s.Stdout)
 	if s.StderrFile == "" && s.Stderr != nil && s.Stderr == s.Stdout {
 		add("StandardError", "inherit")

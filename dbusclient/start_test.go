@@ -130,7 +130,7 @@ func TestServiceProperties(t *testing.T) {
 			l.version = max(c.version, 0) // -1 stands for a version that was not read
 		}
 		if c.private {
-			l.addr = privateAt("/p")
+			l.addr = address{dial: "unix:path=/p", path: "/p"}
 		}
 		want := slices.DeleteFunc(slices.Clone(base), func(line string) bool {
 			name, _, _ := strings.Cut(line, " ")

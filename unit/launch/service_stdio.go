@@ -1,8 +1,8 @@
 package launch
 
 import (
-	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -59,33 +59,28 @@ func one(a, b *os.File) bool {
 // the unit would open them later, by the user's properties or for a recorder, could not.
 func name(h *handed, m unit.Manager, svc *dbusclient.Service) {
 	base := strings.TrimSuffix(svc.EnvironmentFile, environmentSuffix)
-	named := map[string]*os.File{}
-	for _, st := range []struct {
+	for i, st := range []struct {
 		file   *os.File
 		access int
 		path   *string
-		suffix string
 	}{
-		{svc.Stdin, unix.O_RDONLY, &svc.StdinFile, ".in"},
-		{svc.Stdout, unix.O_WRONLY, &svc.StdoutFile, ".out"},
-		{svc.Stderr, unix.O_WRONLY, &svc.StderrFile, ".err"},
+		{svc.Stdin, unix.O_RDONLY, &svc.StdinFile},
+		{svc.Stdout, unix.O_WRONLY, &svc.StdoutFile},
+		{svc.Stderr, unix.O_WRONLY, &svc.StderrFile},
 	} {
-		again := st.path == &svc.StderrFile && st.file == svc.Stdout // it goes along
-		if !again && opensAnew(st.file, st.access, m) {
-			*st.path = base + st.suffix
-			h.files = append(h.files, *st.path)
-			named[*st.path] = st.file
+		along := i == 2 && svc.Stderr == svc.Stdout // it has no file of its own
+		if along || !opensAnew(st.file, st.access, m) {
+			continue
 		}
-	}
-	write := h.write
-	h.write = func() error {
-		err := write()
-		for path, f := range named {
-			if err == nil {
-				err = os.Symlink(fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()), path)
+		path := base + "." + strconv.Itoa(i)
+		*st.path, h.files = path, append(h.files, path)
+		write := h.write
+		h.write = func() error {
+			if err := write(); err != nil {
+				return err
 			}
+			return os.Symlink("/proc/"+strconv.Itoa(os.Getpid())+"/fd/"+strconv.Itoa(int(st.file.Fd())), path)
 		}
-		return err
 	}
 }
 
@@ -109,14 +104,14 @@ func opensAnew(f *os.File, access int, m unit.Manager) bool {
 		return true
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil || int(st.Uid) != os.Geteuid() || st.Mode&0o600 != 0o600 {
+	uid := os.Geteuid()
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil || int(st.Uid) != uid {
 		return false
 	}
-	dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
-	if err != nil || dumpable != 1 {
+	if dumpable, _ := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); dumpable != 1 {
 		return false
 	}
 	var caps [2]unix.CapUserData // more than the manager's keep it out
-	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	return os.Geteuid() == 0 || unix.Capget(&hdr, &caps[0]) == nil && caps[0].Permitted|caps[1].Permitted == 0
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	return uid == 0 || unix.Capget(&header, &caps[0]) == nil && caps[0].Permitted|caps[1].Permitted == 0
 }
