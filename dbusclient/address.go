@@ -89,7 +89,7 @@ func addresses(m unit.Manager, env Environment) []address {
 	}
 	const private = "/systemd/private"
 	dirs, bus := []string{"/run"}, "/dbus/system_bus_socket"
-	if m == unit.ManagerUser {
+	if m != unit.ManagerSystem {
 		for _, one := range strings.Split(env.Getenv("DBUS_SESSION_BUS_ADDRESS"), ";") {
 			if a, ok := parseBusAddress(one); ok {
 				add(a)
@@ -109,15 +109,19 @@ func addresses(m unit.Manager, env Environment) []address {
 		return list
 	}
 	for _, d := range dirs {
-		a := busAt(d + private)
-		a.bus = false
-		add(a)
+		add(privateAt(d + private))
 	}
 	return list
 }
 
 func busAt(path string) address {
-	return address{bus: true, dial: "unix:path=" + escapeAddress(path), path: path}
+	a := privateAt(path)
+	a.bus = true
+	return a
+}
+
+func privateAt(path string) address {
+	return address{dial: "unix:path=" + escapeAddress(path), path: path}
 }
 
 // parseBusAddress takes one address of the D-Bus specification's "Server

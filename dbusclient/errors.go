@@ -82,6 +82,9 @@ func isNamed(err error, names ...string) bool {
 	return false
 }
 
+// isAway reports whether a bus says that no manager is on it.
+func isAway(err error) bool { return isNamed(err, errServiceGone, errNameNoOwner) }
+
 func isNoReply(err error) bool {
 	var nr *noReplyError
 	return errors.As(err, &nr)
@@ -112,7 +115,7 @@ func (c *Client) typed(op, name, action string, err error) error {
 		return &unit.UnitExistsError{Unit: name, Manager: c.manager, Remote: c.env.Remote}
 	case isNamed(err, errInvalidArgs, errReadOnly, errNotSupported, errBadUnit):
 		return &unit.PropertyError{Unit: name, Version: c.Version(), Detail: sentence(err)}
-	case isNamed(err, errServiceGone, errNameNoOwner):
+	case isAway(err):
 		return &unit.NoManagerError{Manager: c.manager, Remote: c.env.Remote, Tried: []string{c.Address() + ": " + sentence(err)}}
 	}
 	return fmt.Errorf("cannot %s: %s", op, sentence(err))

@@ -122,9 +122,10 @@ func (l *link) greet(ctx context.Context) error {
 	}
 	var v dbus.Variant
 	err := version.wait(&v)
-	pause, absent := l.addr.patience()/100, false
-	for i := 0; ; i++ {
-		if absent = isNamed(err, errServiceGone, errNameNoOwner); !absent || i == 100 || pause == 0 || ctx.Err() != nil {
+	const tries = 100
+	for i := 0; i < tries && isAway(err) && ctx.Err() == nil; i++ {
+		pause := l.addr.patience() / tries
+		if pause == 0 {
 			break
 		}
 		time.Sleep(pause)
@@ -135,7 +136,7 @@ func (l *link) greet(ctx context.Context) error {
 		err = version.wait(&v)
 	}
 	switch {
-	case absent:
+	case isAway(err):
 		return fmt.Errorf("no systemd manager is on this bus: %w", err)
 	case err != nil:
 		return err

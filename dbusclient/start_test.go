@@ -103,8 +103,10 @@ func TestServiceProperties(t *testing.T) {
 			}},
 		{name: "one for both", change: func(s *Service) { s.Stdout, s.Stderr = null, null }, drops: []string{"StandardOutput", "StandardError"},
 			adds: []string{fmt.Sprintf("StandardOutputFileDescriptor h %d", fd), "StandardError s inherit"}},
-		{name: "names", change: func(s *Service) { s.Stdout, s.StdoutFile, s.Stderr, s.StderrFile = null, "/o", null, "/e" }, drops: []string{"StandardOutput", "StandardError"},
-			adds: []string{"StandardOutputFile s /o", "StandardErrorFile s /e"}},
+		{name: "names", change: func(s *Service) {
+			s.Stdin, s.StdinFile, s.Stdout, s.StdoutFile, s.Stderr, s.StderrFile = null, "/i", null, "/o", null, "/e"
+		}, drops: []string{"StandardOutput", "StandardError"},
+			adds: []string{"StandardInputFile s /i", "StandardOutputFile s /o", "StandardErrorFile s /e"}},
 		{name: "one stream", change: func(s *Service) { s.Stderr = null }, drops: []string{"StandardError"},
 			adds: []string{fmt.Sprintf("StandardErrorFileDescriptor h %d", fd)}},
 		{name: "journal", change: func(s *Service) { s.Output = unit.OutputJournal }, drops: []string{"StandardOutput", "StandardError"},
@@ -130,7 +132,7 @@ func TestServiceProperties(t *testing.T) {
 			l.version = max(c.version, 0) // -1 stands for a version that was not read
 		}
 		if c.private {
-			l.addr = address{dial: "unix:path=/p", path: "/p"}
+			l.addr = privateAt("/p")
 		}
 		want := slices.DeleteFunc(slices.Clone(base), func(line string) bool {
 			name, _, _ := strings.Cut(line, " ")

@@ -42,7 +42,7 @@ func (c *Client) Open(ctx context.Context, name string) (*Unit, error) {
 	if err != nil && !isNoReply(err) {
 		c.unheld(u, l)
 	}
-	if err != nil && (isNoReply(err) || isNamed(err, errServiceGone, errNameNoOwner)) {
+	if isNoReply(err) || isAway(err) {
 		u.Close()
 		return nil, c.typed("open "+name, name, "", err)
 	}
@@ -186,13 +186,10 @@ func (e *askError) Unwrap() error { return e.err }
 // Absent reports whether an error says that no manager is there, rather than
 // that none has answered yet.
 func Absent(err error) bool {
-	switch {
-	case err == nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return false
-	case isNamed(err, errServiceGone, errNameNoOwner):
-		return true
 	}
-	return isNoReply(err)
+	return isAway(err) || isNoReply(err)
 }
 
 // InvocationID asks for the id of the unit's present start; empty when the

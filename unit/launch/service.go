@@ -134,8 +134,7 @@ func (l *Launcher) service(ctx context.Context, c *dbusclient.Client, s *unit.Sp
 		svc.Grace = max(svc.Grace, minRecorderGrace)
 	}
 	h, err := l.hand(ctx, c, s, rec, jobDir, &svc)
-	// A job that outlives this process could start when that has gone, and its pipes with it.
-	if err == nil && s.Lifetime == unit.LifetimeCall && !h.over && svc.StopPost == nil && len(s.Properties) == 0 && !s.Apart() && dbusclient.ForksToClose(c.Version()) {
+	if err == nil && !h.over && svc.StopPost == nil && len(s.Properties) == 0 && !s.Apart() && dbusclient.ForksToClose(c.Version()) {
 		name(h, s.Manager, &svc)
 	}
 	if err == nil && h.over {

@@ -56,9 +56,17 @@ func one(a, b *os.File) bool {
 // name has the manager open the pipes that the job is given, where it takes them so
 // as it takes their descriptors: see dbusclient.ForksToClose. Each has a name of its
 // own, which is gone before the number of its descriptor can be another's. What else of
-// the unit would open them later, by the user's properties or for a recorder, could not.
+// the unit would open them later, by the user's properties or for a recorder, could not;
+// and what has no recorder ends with this process, whose descriptors they are.
 func name(h *handed, m unit.Manager, svc *dbusclient.Service) {
+	if m != unit.ManagerSystem && !visible() {
+		return
+	}
 	base := strings.TrimSuffix(svc.EnvironmentFile, environmentSuffix)
+	apart := svc.Stderr
+	if apart == svc.Stdout {
+		apart = nil // it goes along
+	}
 	for i, st := range []struct {
 		file   *os.File
 		access int
@@ -66,20 +74,19 @@ func name(h *handed, m unit.Manager, svc *dbusclient.Service) {
 	}{
 		{svc.Stdin, unix.O_RDONLY, &svc.StdinFile},
 		{svc.Stdout, unix.O_WRONLY, &svc.StdoutFile},
-		{svc.Stderr, unix.O_WRONLY, &svc.StderrFile},
+		{apart, unix.O_WRONLY, &svc.StderrFile},
 	} {
-		along := i == 2 && svc.Stderr == svc.Stdout // it has no file of its own
-		if along || !opensAnew(st.file, st.access, m) {
+		if !opensAnew(st.file, st.access, m) {
 			continue
 		}
 		path := base + "." + strconv.Itoa(i)
 		*st.path, h.files = path, append(h.files, path)
-		write := h.write
+		file, write := st.file, h.write
 		h.write = func() error {
 			if err := write(); err != nil {
 				return err
 			}
-			return os.Symlink("/proc/"+strconv.Itoa(os.Getpid())+"/fd/"+strconv.Itoa(int(st.file.Fd())), path)
+			return os.Symlink("/proc/"+strconv.Itoa(os.Getpid())+"/fd/"+strconv.Itoa(int(file.Fd())), path)
 		}
 	}
 }
@@ -87,8 +94,7 @@ func name(h *handed, m unit.Manager, svc *dbusclient.Service) {
 // opensAnew is true for a stream of which nobody can tell whether a manager was given
 // its descriptor or has opened it by the name in /proc: an anonymous pipe, which has no
 // offset, and whose open waits for nobody (a FIFO's does, fifo(7)), without flags that
-// would be lost. A user's manager can open what is his, of a process that he may look
-// into (ptrace(2), PTRACE_MODE_READ_FSCREDS).
+// would be lost. A user's manager can open what is his.
 func opensAnew(f *os.File, access int, m unit.Manager) bool {
 	if f == nil {
 		return false
@@ -100,18 +106,17 @@ func opensAnew(f *os.File, access int, m unit.Manager) bool {
 	if flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0); err != nil || flags != access {
 		return false
 	}
-	if m == unit.ManagerSystem {
-		return true
-	}
 	var st unix.Stat_t
-	uid := os.Geteuid()
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil || int(st.Uid) != uid {
-		return false
-	}
+	return m == unit.ManagerSystem || unix.Fstat(int(f.Fd()), &st) == nil && int(st.Uid) == os.Geteuid()
+}
+
+// visible is true where a manager of this user may look into this process (ptrace(2),
+// PTRACE_MODE_READ_FSCREDS).
+func visible() bool {
 	if dumpable, _ := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); dumpable != 1 {
 		return false
 	}
 	var caps [2]unix.CapUserData // more than the manager's keep it out
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	return uid == 0 || unix.Capget(&header, &caps[0]) == nil && caps[0].Permitted|caps[1].Permitted == 0
+	return os.Geteuid() == 0 || unix.Capget(&header, &caps[0]) == nil && caps[0].Permitted|caps[1].Permitted == 0
 }
